@@ -1,0 +1,64 @@
+"""What the database refused, in words for people.
+
+Constraints and triggers are named like the sentence they enforce; here each name has the sentence that a
+person or a harness meets. A name without an entry is a bug, and is said to be one.
+"""
+
+from typing import Any
+
+SENTENCES = {
+    "journal_is_append_only": "History is only ever appended to. Nothing was changed.",
+    "evidence_is_append_only": "Evidence is never changed or deleted. Nothing was changed.",
+    "attestation_is_append_only": "What a person attested is never changed. Record a new answer instead.",
+    "revision_is_append_only": "A payload is never overwritten. A repair makes a new revision.",
+    "contract_version_is_append_only": "A published contract never changes. Publish a new version.",
+    "original_is_append_only": "An original is never rewritten.",
+    "operation_is_append_only": "An operation is never deleted.",
+    "attempt_is_append_only": "An attempt is never deleted.",
+    "one_attempt_in_flight": "An attempt of this operation is in flight already. Wait for its report or its lapse.",
+    "an_operation_id_is_one_operation": "This operation_id is taken in this workspace.",
+    "one_unsettled_operation_holds_an_identity": "Another unsettled operation has the same intent.",
+    "only_the_holder_of_an_identity_is_dispatched": "Another unsettled operation has the same intent.",
+    "a_written_off_operation_keeps_its_identity": "A written-off operation keeps its identity, so that nothing repeats it.",
+    "a_permit_has_its_durable_payload": "No permit without a recorded payload.",
+    "a_payload_is_durable_with_its_operation": "An operation stands on a recorded payload.",
+    "a_payload_is_never_overwritten": "A payload is never overwritten. A repair makes a new revision.",
+    "a_repeat_of_a_write_names_its_licence": "A repeat of a write needs a licence.",
+    "none_and_applied_name_their_proof": "An effect is called none or applied only with a proof.",
+    "evidence_of_none_or_applied_names_its_proof": "An effect is called none or applied only with a proof.",
+    "text_verifiers_and_the_ledger_prove_no_effect": "Text, verifiers and our own bookkeeping prove no effect.",
+    "an_index_never_proves_absence": "A search index never proves that something is absent.",
+    "the_same_observation_is_evidence_once": "This observation is recorded already.",
+    "a_state_change_has_its_history_row": "No state changes without its history row.",
+    "history_has_no_gap": "History has no gap.",
+    "a_change_moves_the_version_by_one": "Each change moves the version by one.",
+    "an_operation_keeps_what_it_was_opened_as": "What an operation was opened as never changes.",
+    "an_operation_has_history": "An operation has history from its first moment.",
+    "attempt_keeps_what_was_permitted": "What an attempt was permitted to do never changes.",
+    "a_closed_attempt_stays_closed": "A closed attempt stays closed.",
+    "attempts_are_numbered_from_one": "Attempts are numbered from 1 to 999.",
+    "settled_means_it_has_an_outcome": "Settled means that there is an outcome, and only then.",
+    "an_outcome_says_what_the_effect_is": "An outcome must say what the effect is.",
+    "an_operation_uses_its_workspaces_tool": "That tool belongs to another workspace.",
+    "an_operation_uses_its_tools_contract": "That contract belongs to another tool.",
+    "a_tool_has_an_owner_of_its_workspace": "That owner belongs to another workspace.",
+    "a_tools_current_contract_is_its_own": "That contract belongs to another tool.",
+    "a_second_signature_is_another_persons": "The second signature must be another person's, for the same answer.",
+    "an_answer_has_evidence_or_a_reason": "An answer needs evidence or a reason.",
+}
+
+
+class LawBroken(RuntimeError):
+    """A transition was asked for something that the rules forbid. This is a bug in the caller; nothing was written."""
+
+
+def constraint_of(error: Exception) -> str:
+    """The name of the constraint or trigger that refused, or an empty string."""
+    cause: Any = error.__cause__
+    return getattr(getattr(cause, "diag", None), "constraint_name", None) or ""
+
+
+def sentence(error: Exception) -> str:
+    """What the database refused, for people."""
+    name = constraint_of(error)
+    return SENTENCES.get(name, f"The database refused this ({name or type(error).__name__}). Nothing was changed.")

@@ -1,0 +1,93 @@
+"""Who is calling, and what are they calling for: token, workspace, tool and its current contract in one round trip."""
+
+import hashlib
+import hmac
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from uuid import UUID
+
+from ledger.database import execute
+from ledger.rules.vocabulary import Role
+
+
+class Refused(StrEnum):
+    """Why a token was not accepted."""
+
+    UNKNOWN = "unknown"
+    EXPIRED = "expired"
+    REVOKED = "revoked"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Caller:
+    """The token behind an API request."""
+
+    token_id: UUID
+    token_name: str
+    workspace_id: UUID
+    scopes: frozenset[str]
+    principals: frozenset[str]
+    """Who it may state; empty: anyone."""
+    now: datetime
+    """The database's clock when the token was looked up."""
+    tool_id: UUID | None
+    contract_id: UUID | None
+
+    @property
+    def actor(self) -> str:
+        return f"token:{self.token_name}"
+
+
+def caller(*, token: str, tool: str | None = None) -> Caller | Refused:
+    """The caller behind a bearer token, with the tool's id and current contract when `tool` names one it can see."""
+    parts = token.split("_", 2)
+    if len(parts) != 3:
+        return Refused.UNKNOWN
+    rows = execute(
+        "SELECT k.id, k.name, k.workspace_id, k.scopes, k.principals, k.hash, k.expires_at, k.revoked_at, now(), t.id, t.current_id "
+        "FROM api_token k LEFT JOIN tool t ON t.workspace_id = k.workspace_id AND t.name = %s WHERE k.prefix = %s",
+        [tool, parts[1]],
+    )
+    if not rows:
+        return Refused.UNKNOWN
+    id, name, workspace_id, scopes, principals, kept, expires_at, revoked_at, now, tool_id, contract_id = rows[0]
+    if not hmac.compare_digest(bytes(kept), hashlib.sha256(token.encode()).digest()):
+        return Refused.UNKNOWN
+    if revoked_at is not None:
+        return Refused.REVOKED
+    if now >= expires_at:
+        return Refused.EXPIRED
+    return Caller(
+        token_id=id,
+        token_name=name,
+        workspace_id=workspace_id,
+        scopes=frozenset(scopes),
+        principals=frozenset(principals),
+        now=now,
+        tool_id=tool_id,
+        contract_id=contract_id,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seat:
+    """A signed-in person's place in one workspace."""
+
+    workspace_id: UUID
+    slug: str
+    name: str
+    roles: frozenset[Role]
+
+
+def seats(*, person_id: int) -> tuple[Seat, ...]:
+    """Every workspace that the person belongs to, by name, with the roles held there."""
+    rows = execute(
+        "SELECT w.id, w.slug, w.name, array_agg(m.role) FROM membership m JOIN workspace w ON w.id = m.workspace_id "
+        "WHERE m.person_id = %s GROUP BY w.id ORDER BY w.name",
+        [person_id],
+    )
+    return tuple(
+        Seat(workspace_id=id, slug=slug, name=name, roles=frozenset(Role(role) for role in roles))
+        for id, slug, name, roles in rows
+    )

@@ -1,0 +1,29 @@
+"""Are our own parts working, and when were they last seen?"""
+
+from datetime import datetime
+
+from ledger.database import execute
+
+
+def heartbeats() -> dict[str, datetime]:
+    """When each part last reported, by the database's clock."""
+    return dict(execute("SELECT part, at FROM heartbeat"))
+
+
+def pending_migrations() -> bool:
+    """Whether the code knows migrations that the database has not seen."""
+    from django.db import connection
+    from django.db.migrations.executor import MigrationExecutor
+
+    executor = MigrationExecutor(connection)
+    return bool(executor.migration_plan(executor.loader.graph.leaf_nodes()))
+
+
+def overdue(*, seconds: int = 60) -> int:
+    """How many schedule rows should have been looked at over `seconds` ago and are held by nobody (up to 1,000)."""
+    rows = execute(
+        "SELECT count(*) FROM (SELECT 1 FROM schedule WHERE next_check_at < now() - make_interval(secs => %s) "
+        "AND (claimed_until IS NULL OR claimed_until < now()) LIMIT 1000) late",
+        [seconds],
+    )
+    return int(rows[0][0])

@@ -1,0 +1,253 @@
+"""Which promises of a contract contradict each other, and which can this release not keep?
+
+| a contract says | and must also say, or may not say | because |
+| --- | --- | --- |
+| `no_match` (a write) | `lag`, and `authoritative` if it is to count | absence needs a moment after which it counts |
+| `guarantee: key` | `field`, and `{operation_id}` in the key | a key that all operations share protects none |
+| an error of class `transient` (a write) | `effect: none` | only a proved absence makes a retry safe |
+| an error of class `unknown_outcome` | `effect: unknown` | that is what the class means |
+| an error of class `success` | `effect: applied` or `pending` | likewise |
+| `samples` | what its own rules say of them | a rule that misreads its own example is wrong |
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final
+
+from ledger.rules.arguments import schema_problem
+from ledger.rules.contract_sections import LookupBy, LookupRule, Sample
+from ledger.rules.expressions import MISSING, Condition, Context
+from ledger.rules.templates import KEY_NAMES, PATH_NAMES, PATH_ROOTS, slots
+from ledger.rules.vocabulary import Effect, EffectKind, FailureClass, Guarantee
+
+if TYPE_CHECKING:
+    from ledger.rules.contract import Contract
+
+SUPPORTED_LOOKUPS: Final = frozenset({LookupBy.STATUS})
+"""The ways to ask an owner that this release can carry out."""
+
+_EFFECTS_OF: Final = {
+    FailureClass.TRANSIENT: (Effect.NONE,),
+    FailureClass.UNKNOWN_OUTCOME: (Effect.UNKNOWN,),
+    FailureClass.SUCCESS: (Effect.APPLIED, Effect.PENDING),
+    FailureClass.PARTIAL: (Effect.PARTIAL,),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Complaint:
+    """A part of the document and what is wrong with it."""
+
+    path: str
+    message: str
+
+
+def complaints(contract: "Contract", *, stated: bool) -> list[Complaint]:
+    """Everything that the shape alone does not show. `stated`: it comes with a question and is never published."""
+    found = list(_schemas(contract))
+    found += _idempotency(contract, stated=stated)
+    found += _lookups(contract)
+    found += _errors(contract)
+    found += _waits(contract)
+    found += _expressions(contract)
+    if not stated:
+        found += _named(contract)
+    if not found:
+        found += _samples(contract)
+    return found
+
+
+def unsupported_parts(contract: "Contract") -> Iterator[Complaint]:
+    """What this release would have to ignore."""
+    if contract.effect is EffectKind.BATCH:
+        yield Complaint(path="effect", message="Batches cannot be carried out yet; publish a contract for one item.")
+    if contract.items is not None:
+        yield Complaint(path="items", message="Items of a batch cannot be followed yet; leave this part out.")
+    for index, rule in enumerate(contract.lookup):
+        if rule.by not in SUPPORTED_LOOKUPS:
+            yield Complaint(
+                path=f"lookup[{index}].by",
+                message=f"A lookup by {rule.by} cannot be carried out yet; use a lookup by status, or leave it out.",
+            )
+    if contract.verify is not None:
+        yield Complaint(path="verify", message="The outcome cannot be verified yet; leave this part out.")
+    if contract.approval is not None:
+        yield Complaint(
+            path="approval",
+            message="Approvals cannot be asked for yet. Leaving this part out lets every request through unasked: "
+            "keep the tool away from agents until then if that is not acceptable.",
+        )
+    if contract.dispatch is not None:
+        yield Complaint(path="dispatch", message="Ascertain cannot send repeats itself yet; leave this part out.")
+
+
+def _named(contract: "Contract") -> Iterator[Complaint]:
+    if not contract.contract:
+        yield Complaint(path="contract", message="The tool's name must be stated.")
+    if not contract.owner:
+        yield Complaint(path="owner", message="The owner that holds the truth must be stated.")
+
+
+def _schemas(contract: "Contract") -> Iterator[Complaint]:
+    for path, schema in (("arguments", contract.arguments), ("result", contract.result)):
+        if schema is not None and (problem := schema_problem(schema)) is not None:
+            yield Complaint(path=path, message=problem)
+
+
+def _idempotency(contract: "Contract", *, stated: bool) -> Iterator[Complaint]:
+    promised = contract.idempotency
+    try:
+        names = slots(promised.key)
+    except ValueError as error:
+        yield Complaint(path="idempotency.key", message=str(error))
+        return
+    for name in names:
+        if name not in KEY_NAMES:
+            yield Complaint(path="idempotency.key", message=f"A key is made of operation_id and revision, not {name}.")
+    if promised.guarantee is Guarantee.KEY:
+        if "operation_id" not in names:
+            yield Complaint(
+                path="idempotency.key", message="Without {operation_id} every operation would share one key."
+            )
+        if promised.field is None and not stated:
+            yield Complaint(
+                path="idempotency.field", message="State where the key travels, such as header:Idempotency-Key."
+            )
+        if "{revision}" in promised.key and promised.repair_key == "same":
+            yield Complaint(path="idempotency.repair_key", message="A key with {revision} in it cannot stay the same.")
+
+
+def _lookups(contract: "Contract") -> Iterator[Complaint]:
+    for index, rule in enumerate(contract.lookup):
+        at = f"lookup[{index}]"
+        yield from _lookup(contract, rule, at)
+    if contract.verify is not None:
+        yield from _path("verify.http.path", contract.verify.http.path)
+    if contract.dispatch is not None:
+        yield from _path("dispatch.http.path", contract.dispatch.http.path)
+
+
+def _lookup(contract: "Contract", rule: LookupRule, at: str) -> Iterator[Complaint]:
+    if rule.by is LookupBy.STATUS:
+        if rule.http is None:
+            yield Complaint(path=f"{at}.http", message="A lookup by status must say which address it asks.")
+        if rule.found is None:
+            yield Complaint(path=f"{at}.found", message="A lookup by status must say what a found object looks like.")
+    if rule.http is not None:
+        yield from _path(f"{at}.http.path", rule.http.path)
+    if rule.no_match is not None and contract.effect is not EffectKind.READ and rule.lag is None:
+        yield Complaint(
+            path=f"{at}.no_match",
+            message="State lag beside no_match: how long after a dispatch's possible end the owner may still be "
+            "working on it. Without it an absence can never count.",
+        )
+    if rule.by in (LookupBy.SEARCH, LookupBy.LIST) and rule.authoritative:
+        yield Complaint(
+            path=f"{at}.authoritative", message="A search or list is an index: what it does not hold proves nothing."
+        )
+
+
+def _path(path: str, template: str) -> Iterator[Complaint]:
+    try:
+        names = slots(template)
+    except ValueError as error:
+        yield Complaint(path=path, message=str(error))
+        return
+    for name in names:
+        if name not in PATH_NAMES and name.split(".")[0] not in PATH_ROOTS:
+            yield Complaint(
+                path=path,
+                message=f"An address may hold operation_id, idempotency_key, payload.… and receipt.…, not {name}.",
+            )
+
+
+def _errors(contract: "Contract") -> Iterator[Complaint]:
+    if contract.effect is EffectKind.READ:
+        return
+    for index, rule in enumerate(contract.errors):
+        fitting = _EFFECTS_OF.get(rule.failure_class)
+        if fitting is not None and rule.effect not in fitting:
+            yield Complaint(
+                path=f"errors[{index}].effect",
+                message=f"An answer of class {rule.failure_class} has the effect {' or '.join(fitting)}, "
+                f"not {rule.effect}; state it, or choose another class.",
+            )
+
+
+def _waits(contract: "Contract") -> Iterator[Complaint]:
+    for path, wait in (
+        ("deadline", contract.deadline),
+        ("dispatch_within", contract.dispatch_within),
+        ("timeout", contract.timeout),
+        ("reconcile_until", contract.reconcile_until),
+        ("poll.first", contract.poll.first),
+        ("poll.max", contract.poll.max),
+    ):
+        if wait <= timedelta(0):
+            yield Complaint(path=path, message="This must be longer than nothing.")
+    for name, first, longest in (
+        ("poll", contract.poll.first, contract.poll.max),
+        ("retry", contract.retry.first, contract.retry.max),
+    ):
+        if first > longest:
+            yield Complaint(path=f"{name}.first", message="The first wait is longer than the longest.")
+
+
+def _expressions(contract: "Contract") -> Iterator[Complaint]:
+    """A dry run on empty answers: a condition that looks only at what is always there must give true or false."""
+    for path, condition in contract.compiled.conditions():
+        if not condition.variables <= {"status", "speaker", "effect"}:
+            continue
+        context = Context.answer(status=200, speaker="owner_answer", effect="unknown")
+        if condition.matches(context) is None:
+            yield Complaint(path=path, message="This does not give true or false for an answer with status 200.")
+
+
+def _samples(contract: "Contract") -> Iterator[Complaint]:
+    for index, sample in enumerate(contract.samples):
+        context = _context(sample)
+        said = _said(contract, context)
+        if said and sample.effect not in said.values():
+            rules = ", ".join(f"{path} says {effect}" for path, effect in said.items())
+            yield Complaint(path=f"samples[{index}].effect", message=f"The sample says {sample.effect}, but {rules}.")
+        for path, condition in contract.compiled.conditions():
+            if _not_boolean(condition, context):
+                yield Complaint(path=path, message=f"For samples[{index}] this does not give true or false.")
+
+
+def _said(contract: "Contract", context: Context) -> dict[str, Effect]:
+    """What each rule that matches says of the effect, by the rule's path."""
+    compiled = contract.compiled
+    said: dict[str, Effect] = {}
+    if compiled.success is not None and compiled.success.matches(context):
+        said["success"] = Effect.APPLIED
+    for index, error in enumerate(compiled.errors):
+        if error.when.matches(context):
+            said[f"errors[{index}]"] = error.rule.effect
+            break
+    for index, lookup in enumerate(compiled.lookups):
+        if lookup.found is not None and lookup.found.matches(context):
+            effect = lookup.effect_of(context)
+            if effect is not None:
+                said[f"lookup[{index}]"] = effect
+    return said
+
+
+def _not_boolean(condition: Condition, context: Context) -> bool:
+    value = condition.evaluate(context)
+    return value is not MISSING and not isinstance(value, bool)
+
+
+def _context(sample: Sample) -> Context:
+    answer = sample.answer
+    stated = answer.model_fields_set
+    return Context.answer(
+        status=answer.status,
+        headers=answer.headers,
+        body=answer.body if "body" in stated else MISSING,
+        error=answer.error,
+        code=answer.code,
+        speaker=answer.speaker,
+        phase=answer.phase,
+    )

@@ -1,0 +1,192 @@
+"""May this operation be dispatched now, and if not, what should the harness do instead?
+
+The first refusal that holds is the answer:
+
+| refused because                                   | code                 | the harness should            |
+| ------------------------------------------------- | -------------------- | ----------------------------- |
+| it is settled                                     | ALREADY_SETTLED      | use the outcome               |
+| an attempt is in flight                           | ATTEMPT_IN_FLIGHT    | wait for its report or lapse  |
+| the deadline has passed                           | DEADLINE_PASSED      | stop                          |
+| another operation of the same intent is unsettled | POSSIBLE_DUPLICATE   | wait for that one             |
+| a person or an approver has it                    | (that decision)      | wait                          |
+| the last answer asked for something else          | (that decision)      | do that                       |
+| a wait has not ended                              | WAIT_NOT_OVER        | ask again then                |
+| a budget has ended                                | …_BUDGET_ENDED       | stop                          |
+| a repeat of a write has no licence                | (the refusal's code) | wait for reconciliation       |
+"""
+
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from ledger.rules.contract import Contract
+from ledger.rules.decision import Decision
+from ledger.rules.facts import Facts
+from ledger.rules.licences import Refusal, may_repeat
+from ledger.rules.vocabulary import Action, Effect, FailureClass, Licence, Outcome, State
+
+SKEW = timedelta(seconds=2)
+"""Added to a permit's end for the difference between two machines' idea of a second."""
+
+_ASKS_FOR_A_REPEAT = frozenset({Action.RETRY, Action.RECONCILE, Action.WAIT})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Granted:
+    """A dispatch that is allowed."""
+
+    kind: str
+    """`dispatch` for a revision's first, `retry` for a repeat."""
+    licence: Licence | None
+    repeats_a_write: bool
+    dispatch_by: datetime
+    timeout_ms: int
+    lapses_at: datetime
+    """The attempt's possible end: dispatch_by + timeout + skew."""
+
+
+def may_dispatch(
+    *, facts: Facts, contract: Contract, decision: Decision | None, holder: str | None, now: datetime
+) -> Granted | Decision:
+    """A permit's terms, or the decision that says why there is none.
+
+    `decision` is the operation's current one; `holder` names another operation that holds the same identity.
+    """
+    refusal = _refused_outright(facts=facts, decision=decision, holder=holder, now=now)
+    if refusal is not None:
+        return refusal
+    repeats = bool(facts.attempts)
+    licence: Licence | None = None
+    if repeats:
+        if (refusal := _refused_repeat(facts=facts, decision=decision, now=now)) is not None:
+            return refusal
+        if not facts.is_read:
+            allowed = may_repeat(facts=facts, contract=contract, now=now)
+            if isinstance(allowed, Refusal):
+                return _refuse(facts, now, allowed.code, allowed.sentence, action=_what_instead(facts))
+            licence = allowed
+    ends = facts.deadline_at or now + contract.deadline
+    dispatch_by = min(now + contract.dispatch_within, ends)
+    timeout = min(contract.timeout, ends - now)
+    return Granted(
+        kind="retry" if repeats else "dispatch",
+        licence=licence,
+        repeats_a_write=repeats and not facts.is_read,
+        dispatch_by=dispatch_by,
+        timeout_ms=max(int(timeout.total_seconds() * 1000), 1),
+        lapses_at=dispatch_by + timeout + SKEW,
+    )
+
+
+def _refused_outright(
+    *, facts: Facts, decision: Decision | None, holder: str | None, now: datetime
+) -> Decision | None:
+    if facts.state is State.SETTLED:
+        done = facts.outcome in (Outcome.APPLIED, Outcome.READ)
+        return _refuse(
+            facts,
+            now,
+            "ALREADY_SETTLED",
+            f"The operation is settled as {facts.outcome}; it is not sent again.",
+            action=Action.DONE if done else Action.STOP,
+            failure=FailureClass.SUCCESS if done else None,
+            decision=decision,
+        )
+    if facts.state is State.DISPATCHED:
+        last = facts.last_attempt
+        return _refuse(
+            facts,
+            now,
+            "ATTEMPT_IN_FLIGHT",
+            "An attempt is already in flight. Report what it saw, or wait until its permit lapses.",
+            action=Action.WAIT,
+            not_before=last.lapses_at if last else None,
+        )
+    if facts.deadline_at is not None and now >= facts.deadline_at:
+        return _refuse(
+            facts,
+            now,
+            "DEADLINE_PASSED",
+            "The operation's deadline has passed; nothing more is sent for it.",
+            action=Action.STOP if facts.effect in (Effect.NONE, Effect.APPLIED) else Action.ESCALATE,
+        )
+    if holder is not None:
+        return replace(
+            _refuse(
+                facts,
+                now,
+                "POSSIBLE_DUPLICATE",
+                f"The same intent is unsettled as {holder}. Wait until that one settles, "
+                "or ask an operator to record that this is a distinct intent.",
+                action=Action.WAIT,
+                failure=FailureClass.BUSINESS_RULE,
+            ),
+            alternatives=(holder,),
+        )
+    return None
+
+
+def _refused_repeat(*, facts: Facts, decision: Decision | None, now: datetime) -> Decision | None:
+    if decision is not None:
+        if facts.state in (State.BLOCKED, State.ESCALATED, State.VERIFYING):
+            return decision
+        if decision.recovery_action not in _ASKS_FOR_A_REPEAT:
+            return decision
+        if decision.recovery_action is Action.RETRY and decision.not_before and now < decision.not_before:
+            return replace(
+                _refuse(
+                    facts,
+                    now,
+                    "WAIT_NOT_OVER",
+                    "The wait before the next attempt is not over.",
+                    action=Action.WAIT,
+                    failure=decision.failure_class,
+                    not_before=decision.not_before,
+                ),
+                retry_after_ms=max(int((decision.not_before - now).total_seconds() * 1000), 1),
+            )
+    for name in ("retries", "network_attempts"):
+        budget = facts.budgets.get(name)
+        if budget is not None and budget.left <= 0:
+            return _refuse(
+                facts,
+                now,
+                f"{name.upper()}_BUDGET_ENDED",
+                f"The budget of {budget.limit} {name.replace('_', ' ')} is used up.",
+                action=Action.STOP if facts.is_read or facts.effect is Effect.NONE else Action.ESCALATE,
+            )
+    return None
+
+
+def _what_instead(facts: Facts) -> Action:
+    if facts.effect in (Effect.NONE, Effect.APPLIED):
+        return Action.STOP
+    return Action.WAIT if facts.effect is Effect.PENDING else Action.RECONCILE
+
+
+def _refuse(
+    facts: Facts,
+    now: datetime,
+    code: str,
+    sentence: str,
+    *,
+    action: Action,
+    failure: FailureClass | None = None,
+    not_before: datetime | None = None,
+    decision: Decision | None = None,
+) -> Decision:
+    if failure is None:
+        known = decision.failure_class if decision else None
+        failure = known or (
+            FailureClass.FATAL if facts.effect in (Effect.NONE, Effect.APPLIED) else FailureClass.UNKNOWN_OUTCOME
+        )
+    return Decision(
+        recovery_action=action,
+        failure_class=failure,
+        effect_status=facts.effect,
+        request=facts.request,
+        rule=f"permit.{code.lower()}",
+        code=code,
+        hint=sentence,
+        message=sentence,
+        not_before=not_before if not_before and not_before > now else None,
+    )

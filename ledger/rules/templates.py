@@ -1,0 +1,74 @@
+"""What is put into `{…}` of a key or a path, and what may stand there?
+
+| place | may name |
+| --- | --- |
+| `idempotency.key` | `operation_id`, `revision` |
+| the `http.path` of `lookup[]`, `verify` and `dispatch` | `operation_id`, `idempotency_key`, `payload.…`, `receipt.…` |
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import quote
+
+_SLOT = re.compile(r"\{([^{}]*)\}")
+_NAME = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_][\w-]*)*", re.ASCII)
+
+KEY_NAMES = frozenset({"operation_id", "revision"})
+PATH_NAMES = frozenset({"operation_id", "idempotency_key"})
+PATH_ROOTS = frozenset({"payload", "receipt"})
+
+
+class NotRendered(ValueError):  # noqa: N818 - it states what happened
+    """A template names a value that is not there, or is not text or a number. `name` is the slot."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"{name} has no value that can stand in a key or an address.")
+        self.name = name
+
+
+def slots(template: str) -> tuple[str, ...]:
+    """The names between braces, in order.
+
+    Raises:
+        ValueError: braces that do not pair, or a name that is not one.
+    """
+    names = tuple(_SLOT.findall(template))
+    if "{" in (bare := _SLOT.sub("", template)) or "}" in bare:
+        raise ValueError("A brace has no partner; write {operation_id} in full.")
+    for name in names:
+        if _NAME.fullmatch(name) is None:
+            raise ValueError(f"{{{name}}} is not a name; write {{operation_id}} or {{payload.customer}}.")
+    return names
+
+
+def render_path(template: str, *, values: Mapping[str, Any]) -> str:
+    """A path with its slots filled from nested `values` (`operation_id`, `idempotency_key`, `payload`, `receipt`).
+
+    Every value is percent-encoded whole, slashes too, so a value can neither leave its place in the path nor add a
+    query; a value of `.` or `..` is refused.
+
+    Raises:
+        NotRendered: a slot has no value, or one that is neither text nor a whole number.
+    """
+
+    def fill(found: re.Match[str]) -> str:
+        value = _lookup(found[1], values)
+        text = value if isinstance(value, str) else str(value)
+        if text in {"", ".", ".."}:
+            raise NotRendered(found[1])
+        try:
+            return quote(text, safe="")
+        except UnicodeEncodeError:
+            raise NotRendered(found[1]) from None
+
+    return _SLOT.sub(fill, template)
+
+
+def _lookup(name: str, values: Mapping[str, Any]) -> str | int:
+    value: Any = values
+    for step in name.split("."):
+        value = value.get(step) if isinstance(value, Mapping) else None
+    if isinstance(value, bool) or not isinstance(value, str | int):
+        raise NotRendered(name)
+    return value

@@ -1,0 +1,205 @@
+"""How every transition reaches the database: one statement, one durable transaction, or nothing.
+
+A transition is described as a `Change` and written by `write` as a single data-modifying statement:
+the operation's row moves from the version that was read to the next, and only if it did, the journal row,
+attempts, evidence, originals and the schedule row follow in the same transaction. Zero rows back means that
+somebody else moved the operation first; the caller reads again and decides again.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from decimal import Decimal
+from enum import Enum
+from functools import cache
+from typing import Any
+from uuid import UUID
+
+import orjson
+
+from ledger.database import execute
+from ledger.rules.decision import Decision
+from ledger.rules.payload import canonical, shown
+
+CHANNEL = "operation_changed"
+"""Waiting requests listen here; the payload is the operation's uuid."""
+
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """What one transition writes. Column names are those of the models."""
+
+    id: UUID
+    version: int
+    """The version that the caller read and decided on."""
+    at: datetime
+    verb: str
+    actor: str
+    set: Row
+    """Operation columns that change."""
+    next_check_at: datetime | None
+    """When to look again; None takes the operation off the schedule."""
+    said: Row = field(default_factory=dict)
+    """What else the history row tells: reason, licence, what was answered."""
+    opens: Row | None = None
+    """An attempt to insert."""
+    closes: Row | None = None
+    """An attempt to update: `number` and the columns that change."""
+    covers: Row | None = None
+    """`effect` and `proof` for every attempt that is still unknown or pending."""
+    evidence: tuple[Row, ...] = ()
+    originals: tuple[Row, ...] = ()
+    revision: Row | None = None
+    attestation: Row | None = None
+
+
+def write(change: Change) -> int | None:
+    """Write a change. Returns the new version, or None when the version read is no longer the row's.
+
+    Raises:
+        django.db.IntegrityError: a law was about to be broken; `ledger.errors.sentence` has the words.
+    """
+    seq = change.version + 1
+    params: dict[str, Any] = {
+        "id": change.id,
+        "version": change.version,
+        "at": change.at,
+        "verb": change.verb,
+        "actor": change.actor,
+        "entry": entry(change),
+        "next_check_at": change.next_check_at,
+        "notify": str(change.id),
+    }
+    parts: list[tuple[str, tuple[str, ...]]] = []
+    _add(params, parts, "set", {name: _bound(value) for name, value in change.set.items()})
+    for number, original in enumerate(change.originals):
+        _add(params, parts, f"original{number}", original)
+    if change.revision:
+        _add(params, parts, "revision", change.revision)
+    if change.opens:
+        _add(params, parts, "opens", change.opens)
+    if change.closes:
+        _add(params, parts, "closes", change.closes)
+    if change.covers:
+        _add(params, parts, "covers", change.covers)
+    for number, piece in enumerate(change.evidence):
+        _add(params, parts, f"evidence{number}", {**piece, "seq": seq, "detail": _json(piece["detail"])})
+    if change.attestation:
+        _add(params, parts, "attestation", change.attestation)
+    rows = execute(_statement(tuple(parts), change.next_check_at is None), params)
+    return rows[0][0] if rows else None
+
+
+def entry(change: Change) -> str:
+    """The history row's text: what the operation's row became, and what came with it."""
+    told: dict[str, Any] = {"set": _plain(change.set), **_plain(change.said)}
+    if change.opens:
+        told["opens"] = _plain(change.opens)
+    if change.closes:
+        told["closes"] = _plain(change.closes)
+    if change.covers:
+        told["covers"] = _plain(change.covers)
+    if change.revision:
+        told["revision"] = _plain(change.revision)
+    if change.evidence:
+        told["evidence"] = [
+            {name: _plain(piece[name]) for name in ("id", "digest", "source", "speaker", "outcome", "effect")}
+            for piece in change.evidence
+        ]
+    return canonical(told).decode()
+
+
+def stored_decision(decision: Decision) -> dict[str, Any]:
+    """A decision as the operation's row and the history keep it: only what it says, no empty members."""
+    kept: dict[str, Any] = {}
+    for name in Decision.__dataclass_fields__:
+        value = getattr(decision, name)
+        if value is not None and value != ():
+            kept[name] = _plain(value)
+    return kept
+
+
+_TABLES = {"original": "original", "evidence": "evidence", "revision": "revision", "opens": "attempt", "attestation": "attestation"}
+
+
+def _add(params: dict[str, Any], parts: list[tuple[str, tuple[str, ...]]], part: str, row: Row) -> None:
+    parts.append((part, tuple(row)))
+    for name, value in row.items():
+        params[f"{part}_{name}"] = value
+
+
+@cache
+def _statement(parts: tuple[tuple[str, tuple[str, ...]], ...], unscheduled: bool) -> str:
+    pieces: list[str] = []
+    for part, columns in parts:
+        if part == "set":
+            assigned = "".join(f", {name} = %(set_{name})s" for name in columns)
+            pieces.append(
+                f"changed AS (UPDATE operation SET version = version + 1, changed_at = %(at)s{assigned} "  # noqa: S608 - names are ours
+                "WHERE id = %(id)s AND version = %(version)s RETURNING id, version)"
+            )
+        elif part == "closes":
+            assigned = ", ".join(f"{name} = %(closes_{name})s" for name in columns if name != "number")
+            pieces.append(
+                f"closes AS (UPDATE attempt SET {assigned} FROM changed "  # noqa: S608
+                "WHERE attempt.operation = changed.id AND attempt.number = %(closes_number)s)"
+            )
+        elif part == "covers":
+            pieces.append(
+                "covers AS (UPDATE attempt SET effect = %(covers_effect)s, proof = %(covers_proof)s FROM changed "
+                "WHERE attempt.operation = changed.id AND attempt.effect IN ('unknown', 'pending', 'partial'))"
+            )
+        else:
+            table = _TABLES[part.rstrip("0123456789")]
+            values = ", ".join(f"%({part}_{name})s" for name in columns)
+            pieces.append(
+                f"{part} AS (INSERT INTO {table} (operation, {', '.join(columns)}) SELECT changed.id, {values} FROM changed)"  # noqa: S608
+            )
+    pieces.append(
+        "journaled AS (INSERT INTO journal (operation, seq, at, verb, actor, entry, hash) "
+        "SELECT changed.id, changed.version, %(at)s, %(verb)s, %(actor)s, %(entry)s, ''::bytea FROM changed)"
+    )
+    if unscheduled:
+        pieces.append("scheduled AS (DELETE FROM schedule USING changed WHERE schedule.operation = changed.id)")
+    else:
+        pieces.append(
+            "scheduled AS (INSERT INTO schedule (operation, next_check_at) SELECT changed.id, %(next_check_at)s FROM changed "
+            "ON CONFLICT (operation) DO UPDATE SET next_check_at = EXCLUDED.next_check_at, claimed_until = NULL)"
+        )
+    return (
+        "WITH " + ",\n".join(pieces) + f"\nSELECT version, pg_notify('{CHANNEL}', %(notify)s) FROM changed"  # noqa: S608
+    )
+
+
+def _bound(value: Any) -> Any:
+    """A value as psycopg binds it: enums by their word, mappings as JSON."""
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, dict):
+        return _json(value)
+    return value
+
+
+def _json(value: Any) -> str:
+    return orjson.dumps(value).decode()
+
+
+def _plain(value: Any) -> Any:
+    """A value as the history tells it: JSON only, times in UTC to the microsecond, digests by name."""
+    if isinstance(value, Mapping):
+        return {name: _plain(inner) for name, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(inner) for inner in value]
+    if isinstance(value, datetime):
+        return value.isoformat().replace("+00:00", "Z")
+    if isinstance(value, bytes | memoryview):
+        return shown(value)
+    if isinstance(value, UUID):
+        return str(value)
+    if isinstance(value, Decimal):
+        return str(value)
+    if isinstance(value, Enum):
+        return value.value
+    return value

@@ -1,0 +1,273 @@
+"""Record an intent, durably, before anything is sent; give the first permit in the same transaction."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+import orjson
+from django.db import IntegrityError
+
+from ledger.database import execute
+from ledger.errors import constraint_of
+from ledger.identifiers import new_id
+from ledger.rules.contract import Contract, idempotency_key
+from ledger.rules.decision import Decision
+from ledger.rules.facts import AttemptFacts, Facts
+from ledger.rules.payload import raw
+from ledger.rules.permits import Granted, may_dispatch
+from ledger.rules.vocabulary import Effect, Licence, Request, State, Verification
+from ledger.transitions.change import Change, entry, stored_decision
+
+IDENTITY = "one_unsettled_operation_holds_an_identity"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Intent:
+    """What a harness says it is about to do. The payload is canonical JSON already."""
+
+    workspace_id: UUID
+    token_id: UUID | None
+    actor: str
+    tool_id: UUID
+    tool: str
+    contract_id: UUID
+    contract: Contract
+    operation_id: str
+    payload: bytes
+    payload_digest: str
+    identity_digest: str | None
+    principal: str
+    agent: Mapping[str, Any] | None
+    trace_id: str | None
+    deadline_at: datetime
+    reconcile_until: datetime
+    wants_permit: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opened:
+    """A new operation, and its first permit when one was asked for and could be given."""
+
+    id: UUID
+    facts: Facts
+    permit: Granted | None
+    idempotency_key: str | None
+    refusal: Decision | None
+    holds_identity: bool
+
+
+def open_operation(*, intent: Intent, now: datetime) -> Opened | None:
+    """Record a new operation. None when this operation_id exists in the workspace already: load it and compare.
+
+    One statement, one durable transaction: operation, payload, revision 1, history row, schedule row and,
+    where asked for and allowed, attempt-01. When another unsettled operation holds the same identity the intent
+    is recorded all the same, without a permit, and `refusal` names the holder.
+    """
+    if intent.identity_digest is None:
+        return _insert(intent=intent, now=now, holds_identity=False, holder=None)
+    try:
+        return _insert(intent=intent, now=now, holds_identity=True, holder=None)
+    except IntegrityError as error:
+        if constraint_of(error) != IDENTITY:
+            raise
+    rows = execute(
+        "SELECT operation_id FROM operation WHERE workspace_id = %s AND tool_id = %s AND identity_digest = %s AND holds_identity",
+        [intent.workspace_id, intent.tool_id, raw(intent.identity_digest)],
+    )
+    holder = rows[0][0] if rows else None
+    if holder is None or holder == intent.operation_id:
+        # The holder settled, or it is this very operation recorded a moment ago: one more try tells which.
+        return _insert(intent=intent, now=now, holds_identity=holder is None, holder=holder)
+    return _insert(intent=intent, now=now, holds_identity=False, holder=holder)
+
+
+def _insert(*, intent: Intent, now: datetime, holds_identity: bool, holder: str | None) -> Opened | None:
+    id = new_id()
+    fresh = _facts(intent, state=State.OPEN, attempts=())
+    terms: Granted | Decision | None = None
+    if intent.wants_permit:
+        terms = may_dispatch(facts=fresh, contract=intent.contract, decision=None, holder=holder, now=now)
+    permit = terms if isinstance(terms, Granted) else None
+    refusal = terms if isinstance(terms, Decision) else None
+    key = idempotency_key(intent.contract, operation_id=intent.operation_id, revision=1) if permit else None
+    state = State.DISPATCHED if permit else State.OPEN
+    row: dict[str, Any] = {
+        "workspace_id": intent.workspace_id,
+        "tool_id": intent.tool_id,
+        "contract_id": intent.contract_id,
+        "token_id": intent.token_id,
+        "operation_id": intent.operation_id,
+        "principal": intent.principal,
+        "agent": orjson.dumps(intent.agent).decode() if intent.agent else None,
+        "trace_id": intent.trace_id,
+        "state": state.value,
+        "request": Request.NOT_SENT.value,
+        "effect": (Effect.UNKNOWN if permit and not fresh.is_read else Effect.NONE).value,
+        "verification": (Verification.DUE if intent.contract.verify else Verification.NOT_REQUIRED).value,
+        "decision": orjson.dumps(stored_decision(refusal) if refusal else {}).decode(),
+        "payload_digest": raw(intent.payload_digest),
+        "identity_digest": raw(intent.identity_digest) if intent.identity_digest else None,
+        "holds_identity": holds_identity,
+        "first_sent_at": now if permit else None,
+        "deadline_at": intent.deadline_at,
+        "reconcile_until": intent.reconcile_until,
+    }
+    attempt = (
+        attempt_row(permit, number=1, revision=1, key=key, principal=intent.principal, now=now) if permit else None
+    )
+    original = new_id()
+    change = Change(
+        id=id,
+        version=0,
+        at=now,
+        verb="open_operation",
+        actor=intent.actor,
+        set={
+            "state": state,
+            "effect": row["effect"],
+            "request": row["request"],
+            "verification": row["verification"],
+            "revision": 1,
+            "payload_digest": row["payload_digest"],
+            "identity_digest": row["identity_digest"],
+            "holds_identity": holds_identity,
+            "decision": stored_decision(refusal) if refusal else {},
+        },
+        next_check_at=permit.lapses_at if permit else intent.deadline_at,
+        said={"operation_id": intent.operation_id, "tool": intent.tool, "contract": str(intent.contract_id)},
+        opens=attempt,
+    )
+    params = {
+        **row,
+        "id": id,
+        "now": now,
+        "original": original,
+        "payload": intent.payload.decode(),
+        "actor": intent.actor,
+        "entry": entry(change),
+        "next_check_at": change.next_check_at,
+        **{f"attempt_{name}": value for name, value in (attempt or {}).items()},
+    }
+    rows = execute(_OPEN_WITH_PERMIT if attempt else _OPEN, params)
+    if not rows:
+        return None
+    attempts = (attempt_facts(attempt, digest=intent.payload_digest),) if attempt else ()
+    return Opened(
+        id=id,
+        facts=_facts(intent, state=state, attempts=attempts),
+        permit=permit,
+        idempotency_key=key,
+        refusal=refusal,
+        holds_identity=holds_identity,
+    )
+
+
+def attempt_row(
+    permit: Granted, *, number: int, revision: int, key: str | None, principal: str, now: datetime
+) -> dict[str, Any]:
+    """The columns of a new attempt: what was permitted, its effect unknown until somebody who may has spoken."""
+    return {
+        "number": number,
+        "revision": revision,
+        "kind": permit.kind,
+        "repeats_a_write": permit.repeats_a_write,
+        "licence": permit.licence.value if permit.licence else None,
+        "principal": principal,
+        "idempotency_key": key,
+        "timeout_ms": permit.timeout_ms,
+        "opened_at": now,
+        "dispatch_by": permit.dispatch_by,
+        "lapses_at": permit.lapses_at,
+        "effect": Effect.UNKNOWN.value,
+        "network_attempts": 0,
+    }
+
+
+def attempt_facts(row: Mapping[str, Any], *, digest: str) -> AttemptFacts:
+    """The same attempt as the rules see it."""
+    return AttemptFacts(
+        attempt_id=f"attempt-{row['number']:02d}",
+        number=row["number"],
+        revision=row["revision"],
+        digest=digest,
+        principal=row["principal"],
+        idempotency_key=row["idempotency_key"],
+        licence=Licence(row["licence"]) if row["licence"] else None,
+        opened_at=row["opened_at"],
+        dispatch_by=row["dispatch_by"],
+        lapses_at=row["lapses_at"],
+        closed_at=None,
+        effect=Effect.UNKNOWN,
+        network_attempts=0,
+    )
+
+
+def _facts(intent: Intent, *, state: State, attempts: tuple[AttemptFacts, ...]) -> Facts:
+    read = intent.contract.effect.value == "read"
+    return Facts(
+        operation_id=intent.operation_id,
+        tool=intent.tool,
+        kind=intent.contract.effect,
+        version=1,
+        state=state,
+        request=Request.NOT_SENT,
+        effect=Effect.UNKNOWN if attempts and not read else Effect.NONE,
+        verification=Verification.DUE if intent.contract.verify else Verification.NOT_REQUIRED,
+        outcome=None,
+        revision=1,
+        payload_digest=intent.payload_digest,
+        principal=intent.principal,
+        attempts=attempts,
+        deadline_at=intent.deadline_at,
+        reconcile_until=intent.reconcile_until,
+    )
+
+
+_COLUMNS = (
+    "workspace_id", "tool_id", "contract_id", "token_id", "operation_id", "principal", "agent", "trace_id", "state",
+    "request", "effect", "verification", "decision", "payload_digest", "identity_digest", "holds_identity",
+    "first_sent_at", "deadline_at", "reconcile_until",
+)  # fmt: skip
+_ATTEMPT = (
+    "number", "revision", "kind", "repeats_a_write", "licence", "principal", "idempotency_key", "timeout_ms",
+    "opened_at", "dispatch_by", "lapses_at", "effect", "network_attempts",
+)  # fmt: skip
+_ZEROS = (
+    "distinct_intent", "repairs", "retries", "polls", "replans", "network_attempts", "cost", "clean_reads",
+)  # fmt: skip
+
+
+def _statement(*, with_permit: bool) -> str:
+    parts = {
+        "opened": (
+            "INSERT INTO operation (id, version, revision, created_at, changed_at, "  # noqa: S608 - names are ours
+            f"{', '.join(_COLUMNS)}, {', '.join(_ZEROS)}) "
+            f"VALUES (%(id)s, 1, 1, %(now)s, %(now)s, {', '.join(f'%({name})s' for name in _COLUMNS)}, "
+            "false, 0, 0, 0, 0, 0, 0, 0) "
+            "ON CONFLICT ON CONSTRAINT an_operation_id_is_one_operation DO NOTHING RETURNING id"
+        ),
+        "body": (
+            "INSERT INTO original (id, operation, kind, body) SELECT %(original)s, id, 'payload', %(payload)s FROM opened"
+        ),
+        "revised": (
+            "INSERT INTO revision (operation, number, digest, original, kind, reason, created_at) "
+            "SELECT id, 1, %(payload_digest)s, %(original)s, 'intent', '', %(now)s FROM opened"
+        ),
+        "journaled": (
+            "INSERT INTO journal (operation, seq, at, verb, actor, entry, hash) "
+            "SELECT id, 1, %(now)s, 'open_operation', %(actor)s, %(entry)s, ''::bytea FROM opened"
+        ),
+        "scheduled": "INSERT INTO schedule (operation, next_check_at) SELECT id, %(next_check_at)s FROM opened",
+    }
+    if with_permit:
+        parts["permitted"] = (
+            f"INSERT INTO attempt (operation, {', '.join(_ATTEMPT)}) "  # noqa: S608
+            f"SELECT id, {', '.join(f'%(attempt_{name})s' for name in _ATTEMPT)} FROM opened"
+        )
+    return "WITH " + ",\n".join(f"{name} AS ({sql})" for name, sql in parts.items()) + "\nSELECT id FROM opened"
+
+
+_OPEN = _statement(with_permit=False)
+_OPEN_WITH_PERMIT = _statement(with_permit=True)

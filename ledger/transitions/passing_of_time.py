@@ -1,0 +1,76 @@
+"""What time alone does to an operation: permits lapse, waits end, deadlines pass. Never a permission."""
+
+from datetime import datetime
+
+from ledger.queries.facts import Held
+from ledger.rules.decision import Decision
+from ledger.rules.evidence import join_effects
+from ledger.rules.vocabulary import State
+from ledger.transitions.change import Change, write
+from ledger.transitions.settle import after
+
+
+def lapse_attempt(*, held: Held, decision: Decision, actor: str = "worker") -> int | None:
+    """Close an attempt whose permit ended without a report. Its effect stays unknown, never "failed".
+
+    Returns the new version; None when the operation moved (a report came in the same moment).
+    """
+    facts = held.facts
+    last = facts.last_attempt
+    if facts.state is not State.DISPATCHED or last is None or last.closed_at is not None or held.now < last.lapses_at:
+        return None
+    effect = join_effects(attempts=facts.attempts, absence_since=None, kind=facts.kind)
+    columns, next_check_at = after(held=held, decision=decision, effect=effect, now=held.now)
+    change = Change(
+        id=held.id,
+        version=facts.version,
+        at=held.now,
+        verb="lapse_attempt",
+        actor=actor,
+        set=columns,
+        next_check_at=next_check_at,
+        said={"attempt": last.attempt_id, "rule": decision.rule},
+        closes={"number": last.number, "closed_at": held.now, "failure_class": decision.failure_class.value},
+    )
+    return write(change)
+
+
+def end_wait(*, held: Held, actor: str = "worker") -> int | None:
+    """A timed wait before a licensed repeat is over: the harness may ask for its permit again.
+
+    Returns the new version; None when the operation moved or does not wait for this.
+    """
+    facts = held.facts
+    if facts.state is not State.WAITING:
+        return None
+    change = Change(
+        id=held.id,
+        version=facts.version,
+        at=held.now,
+        verb="end_wait",
+        actor=actor,
+        set={"state": State.OPEN},
+        next_check_at=facts.deadline_at,
+    )
+    return write(change)
+
+
+def end_by_limit(*, held: Held, decision: Decision, next_look_at: datetime | None, actor: str = "worker") -> int | None:
+    """A budget or the deadline ended: the decision settles what is known and escalates what is not.
+
+    Returns the new version; None when the operation moved.
+    """
+    columns, next_check_at = after(
+        held=held, decision=decision, effect=held.facts.effect, now=held.now, next_look_at=next_look_at
+    )
+    change = Change(
+        id=held.id,
+        version=held.facts.version,
+        at=held.now,
+        verb="end_by_limit",
+        actor=actor,
+        set=columns,
+        next_check_at=next_check_at,
+        said={"rule": decision.rule},
+    )
+    return write(change)

@@ -1,0 +1,108 @@
+"""Give a permit to dispatch, or say why not."""
+
+from dataclasses import dataclass, replace
+
+from django.db import IntegrityError
+
+from ledger.errors import constraint_of
+from ledger.queries.facts import Held, holder_of
+from ledger.rules.contract import idempotency_key
+from ledger.rules.decision import Decision
+from ledger.rules.permits import Granted, may_dispatch
+from ledger.rules.stored import decision_from
+from ledger.rules.vocabulary import Effect, State
+from ledger.transitions.change import Change, write
+from ledger.transitions.open import IDENTITY, attempt_facts, attempt_row
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Permitted:
+    """A permit that was given; its attempt is in flight from now on."""
+
+    attempt_id: str
+    idempotency_key: str | None
+    terms: Granted
+    held: Held
+    """The operation as it stands with the attempt."""
+
+
+def request_permit(*, held: Held, actor: str) -> Permitted | Decision | None:
+    """Open the next attempt of an operation.
+
+    Returns the permit; or the decision that refuses it, with nothing written; or None when the operation moved
+    since `held` was read (read again and ask again).
+    """
+    now = held.now
+    holder = None
+    if held.identity_digest is not None and not held.holds_identity and not held.distinct_intent:
+        holder = holder_of(
+            workspace_id=held.workspace_id,
+            tool_id=held.tool_id,
+            identity_digest=held.identity_digest,
+            besides=held.id,
+        )
+    terms = may_dispatch(
+        facts=held.facts, contract=held.contract, decision=decision_from(held.decision), holder=holder, now=now
+    )
+    if isinstance(terms, Decision):
+        return terms
+    facts = held.facts
+    number = len(facts.attempts) + 1
+    key = idempotency_key(held.contract, operation_id=facts.operation_id, revision=facts.revision)
+    row = attempt_row(
+        terms, number=number, revision=facts.revision, key=key, principal=facts.principal, now=now
+    )
+    takes_identity = held.identity_digest is not None and not held.distinct_intent
+    columns = {
+        "state": State.DISPATCHED,
+        "effect": Effect.NONE if facts.is_read else Effect.UNKNOWN,
+        "holds_identity": takes_identity,
+        "retries": _used(held, "retries") + (1 if terms.kind == "retry" else 0),
+        "first_sent_at": facts.first_sent_at or now,
+        "clean_reads": 0,
+        "absence_since": None,
+        "decision": {},
+    }
+    change = Change(
+        id=held.id,
+        version=facts.version,
+        at=now,
+        verb="open_attempt",
+        actor=actor,
+        set=columns,
+        next_check_at=terms.lapses_at,
+        opens=row,
+    )
+    try:
+        version = write(change)
+    except IntegrityError as error:
+        # Somebody took the attempt or the identity in the same moment: read again, the rules have the sentence.
+        if constraint_of(error) in (IDENTITY, "one_attempt_in_flight"):
+            return None
+        raise
+    if version is None:
+        return None
+    return Permitted(
+        attempt_id=f"attempt-{number:02d}",
+        idempotency_key=key,
+        terms=terms,
+        held=replace(
+            held,
+            holds_identity=takes_identity,
+            decision={},
+            facts=replace(
+                facts,
+                version=version,
+                state=State.DISPATCHED,
+                effect=columns["effect"],
+                attempts=(*facts.attempts, attempt_facts(row, digest=facts.payload_digest)),
+                clean_reads=0,
+                absence_since=None,
+            ),
+        ),
+    )
+
+
+def _used(held: Held, name: str) -> int:
+    budget = held.facts.budgets.get(name)
+    return int(budget.used) if budget else 0

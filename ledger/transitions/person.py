@@ -1,0 +1,180 @@
+"""Record what a person says of an operation. The version that they saw must still be the row's."""
+
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from ledger.database import execute
+from ledger.identifiers import new_id
+from ledger.queries.facts import Held
+from ledger.rules.decision import Decision
+from ledger.rules.payload import digest, raw
+from ledger.rules.resolutions import Answer, Offer
+from ledger.rules.vocabulary import Action, Effect, FailureClass, Proof, Request, Speaker
+from ledger.transitions.change import Change, write
+from ledger.transitions.settle import after
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Signer:
+    """A person acting on a page."""
+
+    id: int
+    username: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FirstSignature:
+    """An answer that waits for a second person."""
+
+    id: UUID
+    person_id: int
+    username: str
+    answer: Answer
+    reason: str
+    evidence_url: str
+    at: Any
+
+
+def first_signature(*, id: UUID) -> FirstSignature | None:
+    """The answer that an operation waits to have signed."""
+    rows = execute(
+        "SELECT a.id, a.person_id, p.username, a.answer, a.reason, a.evidence_url, a.at "
+        "FROM operation o JOIN attestation a ON a.id = o.awaits_signature_id JOIN person p ON p.id = a.person_id "
+        "WHERE o.id = %s",
+        [id],
+    )
+    if not rows:
+        return None
+    found, person_id, username, answer, reason, url, at = rows[0]
+    return FirstSignature(
+        id=found, person_id=person_id, username=username, answer=Answer(answer), reason=reason, evidence_url=url, at=at
+    )
+
+
+def attest(
+    *,
+    held: Held,
+    signer: Signer,
+    offer: Offer,
+    reason: str,
+    evidence_url: str,
+    expected_version: int,
+    signs: FirstSignature | None,
+) -> int | None:
+    """Record a person's answer; take its step, unless a second person has to sign it first. One transaction.
+
+    `offer` comes from `ledger.rules.resolutions.offers` for this operation and must be allowed. `signs` is the first
+    person's answer when this one countersigns it. Returns the new version; None when the row is no longer at
+    `expected_version`.
+
+    Raises:
+        ValueError: the offer is not allowed, or somebody countersigns their own answer or another one.
+        django.db.IntegrityError: neither reason nor evidence was given.
+    """
+    if not offer.allowed:
+        raise ValueError(offer.why_not)
+    if signs is not None and (signs.person_id == signer.id or signs.answer is not offer.answer):
+        raise ValueError("The second signature must be another person's, for the same answer.")
+    if held.facts.version != expected_version:
+        return None
+    counts = not offer.needs_second_person or signs is not None
+    attestation = {
+        "id": new_id(),
+        "person_id": signer.id,
+        "answer": offer.answer.value,
+        "reason": reason,
+        "evidence_url": evidence_url,
+        "version_seen": expected_version,
+        "signs_id": signs.id if signs else None,
+        "at": held.now,
+    }
+    said = {"answer": offer.answer.value, "reason": reason, "evidence_url": evidence_url}
+    if signs:
+        said["signs"] = signs.username
+    change = _counted(held, offer, signer) if counts else _awaiting(held, attestation)
+    return write(
+        Change(
+            id=held.id,
+            version=expected_version,
+            at=held.now,
+            verb="attest" if signs is None else "countersign",
+            actor=f"person:{signer.username}",
+            set=change["set"],
+            next_check_at=change["next_check_at"],
+            said={**said, "counts": counts},
+            covers=change.get("covers"),
+            attestation=attestation,
+            evidence=_evidence(held, offer, signer, said, counts),
+        )
+    )
+
+
+def _awaiting(held: Held, attestation: dict[str, Any]) -> dict[str, Any]:
+    return {"set": {"awaits_signature_id": attestation["id"]}, "next_check_at": held.next_check_at}
+
+
+def _counted(held: Held, offer: Offer, signer: Signer) -> dict[str, Any]:
+    if offer.answer is Answer.CANNOT_TELL:
+        # Nothing is claimed; the owner is asked again now rather than at the next interval.
+        return {"set": {"awaits_signature_id": None}, "next_check_at": held.now}
+    if offer.answer is Answer.DISTINCT_INTENT:
+        return {
+            "set": {"distinct_intent": True, "holds_identity": False, "decision": {}},
+            "next_check_at": held.next_check_at,
+        }
+    effect = Effect.APPLIED if offer.answer is Answer.APPLIED else Effect.NONE
+    decision = _decision(held, offer.answer, effect)
+    columns, next_check_at = after(held=held, decision=decision, effect=effect, now=held.now)
+    return {
+        "set": columns,
+        "next_check_at": next_check_at,
+        "covers": {"effect": effect.value, "proof": Proof.ATTESTED.value},
+    }
+
+
+def _decision(held: Held, answer: Answer, effect: Effect) -> Decision:
+    happened = answer is Answer.APPLIED
+    sentence = (
+        "An operator established that it happened. Do not send it again."
+        if happened
+        else "An operator established that it did not happen, and closed it. Begin a new operation if it is still wanted."
+    )
+    return Decision(
+        recovery_action=Action.DONE if happened else Action.STOP,
+        failure_class=FailureClass.SUCCESS if happened else FailureClass.FATAL,
+        effect_status=effect,
+        request=Request.ACCEPTED if happened else held.facts.request,
+        rule=f"person.{answer.value}",
+        code="SETTLED_BY_OPERATOR",
+        hint=sentence,
+        message=sentence,
+    )
+
+
+def _evidence(
+    held: Held, offer: Offer, signer: Signer, said: dict[str, Any], counts: bool
+) -> tuple[dict[str, Any], ...]:
+    if offer.answer not in (Answer.APPLIED, Answer.NOT_APPLIED):
+        return ()
+    effect = Effect.APPLIED if offer.answer is Answer.APPLIED else Effect.NONE
+    return (
+        {
+            "id": new_id(),
+            "attempt": None,
+            "source": f"operator/{signer.username}",
+            "speaker": Speaker.OPERATOR.value,
+            "outcome": "attested",
+            "effect": effect.value if counts else None,
+            "proof": Proof.ATTESTED.value if counts else None,
+            "digest": raw(digest(said)),
+            "query": said["evidence_url"][:600],
+            "principal": signer.username,
+            "observed_at": held.now,
+            "coverage": "",
+            "original": None,
+            "detail": {"reason": said["reason"], "counts": counts},
+        },
+    )
+
+

@@ -1,0 +1,139 @@
+"""Record what a harness saw of one of its attempts."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from django.db import IntegrityError
+
+from ledger.errors import LawBroken, constraint_of
+from ledger.identifiers import new_id
+from ledger.queries.facts import Held
+from ledger.rules.attempts import attempt_after
+from ledger.rules.decision import Decision
+from ledger.rules.evidence import join_effects, may_assert
+from ledger.rules.facts import AttemptFacts
+from ledger.rules.payload import raw
+from ledger.rules.vocabulary import Effect, EffectKind, FailureClass, Proof, Speaker, State
+from ledger.transitions.change import Change, write
+from ledger.transitions.settle import after
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """What an observation established, in the ledger's words, and the observation itself."""
+
+    attempt: AttemptFacts
+    source: str
+    speaker: Speaker
+    effect: Effect
+    """Of this attempt."""
+    proof: Proof | None
+    failure_class: FailureClass
+    network_attempts: int
+    cost: float
+    digest: str
+    body: str
+    """The observation as canonical JSON, redacted by the contract; kept as a restricted original."""
+    observed_at: datetime
+    detail: Mapping[str, Any]
+
+
+def attempts_with(*, held: Held, report: Report) -> tuple[AttemptFacts, ...]:
+    """The operation's attempts with the report counted in."""
+    told = attempt_after(
+        report.attempt,
+        effect=report.effect,
+        proof=report.proof,
+        failure_class=report.failure_class,
+        network_attempts=report.network_attempts,
+        now=held.now,
+    )
+    return tuple(told if attempt.number == told.number else attempt for attempt in held.facts.attempts)
+
+
+def record_observation(*, held: Held, report: Report, decision: Decision, actor: str) -> int | None:
+    """Close the attempt, keep the evidence and its original, and take the decision's step. One transaction.
+
+    Returns the new version; None when the operation moved since `held` was read, or when the same observation
+    was recorded in the same moment (read again: it is known then).
+
+    Raises:
+        LawBroken: the report asserts what its speaker may not, or the decision names another effect than the
+            attempts join to.
+    """
+    facts = held.facts
+    if not facts.is_read and not may_assert(speaker=report.speaker, effect=report.effect, proof=report.proof):
+        raise LawBroken(f"{report.speaker} may not assert {report.effect} with proof {report.proof}")
+    attempts = attempts_with(held=held, report=report)
+    told = next(attempt for attempt in attempts if attempt.number == report.attempt.number)
+    # A read has no effect to lose; what its attempt carries is only how the call went.
+    effect = join_effects(attempts=attempts, absence_since=facts.absence_since, kind=facts.kind)
+    columns: dict[str, Any] = {
+        "network_attempts": _counted(held, "network_attempts") + report.network_attempts,
+        "cost": _counted(held, "cost") + report.cost,
+    }
+    if facts.state is State.SETTLED and decision.recovery_action.value != "escalate":
+        next_check_at = None  # late, and it says nothing new: evidence only
+    elif _another_in_flight(attempts):
+        # A late word on an earlier attempt while a later one is out: known, but the later one decides.
+        columns["effect"] = effect
+        next_check_at = max(attempt.lapses_at for attempt in attempts)
+    else:
+        moved, next_check_at = after(held=held, decision=decision, effect=effect, now=held.now)
+        columns |= moved
+    original = new_id()
+    change = Change(
+        id=held.id,
+        version=facts.version,
+        at=held.now,
+        verb="record_observation",
+        actor=actor,
+        set=columns,
+        next_check_at=next_check_at,
+        said={"attempt": report.attempt.attempt_id, "rule": decision.rule},
+        closes={
+            "number": told.number,
+            "closed_at": told.closed_at,
+            "lapses_at": told.lapses_at,
+            "effect": (Effect.UNKNOWN if facts.kind is EffectKind.READ and told.proof is None else told.effect).value,
+            "proof": told.proof.value if told.proof else None,
+            "failure_class": told.failure_class.value if told.failure_class else None,
+            "network_attempts": told.network_attempts,
+        },
+        originals=({"id": original, "kind": "observation", "body": report.body},),
+        evidence=(
+            {
+                "id": new_id(),
+                "attempt": told.number,
+                "source": report.source,
+                "speaker": report.speaker.value,
+                "outcome": "observed",
+                "effect": None if facts.kind is EffectKind.READ else report.effect.value,
+                "proof": report.proof.value if report.proof else None,
+                "digest": raw(report.digest),
+                "query": "",
+                "principal": facts.principal,
+                "observed_at": report.observed_at,
+                "coverage": "",
+                "original": original,
+                "detail": dict(report.detail),
+            },
+        ),
+    )
+    try:
+        return write(change)
+    except IntegrityError as error:
+        if constraint_of(error) == "the_same_observation_is_evidence_once":
+            return None
+        raise
+
+
+def _another_in_flight(attempts: tuple[AttemptFacts, ...]) -> bool:
+    return any(attempt.closed_at is None for attempt in attempts)
+
+
+def _counted(held: Held, name: str) -> int | float:
+    budget = held.facts.budgets.get(name)
+    return budget.used if budget else 0

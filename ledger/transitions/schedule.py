@@ -1,0 +1,60 @@
+"""The schedule row is the queue: take what is due, hold it for a while, let it lapse.
+
+A claim is a moment in the future. Nothing is ever released by hand: a worker that dies leaves a claim that ends
+by itself, and the next sweep takes the row again.
+"""
+
+from datetime import timedelta
+from uuid import UUID
+
+from ledger.database import execute
+from ledger.queries.facts import Held
+from ledger.transitions.change import Change, write
+
+CLAIM = timedelta(seconds=30)
+"""How long a worker may take for one batch. A task finishes within 20 s."""
+
+
+def claim_due(*, most: int, claim: timedelta = CLAIM) -> list[UUID]:
+    """Take up to `most` operations whose time has come and that nobody holds. One statement, SKIP LOCKED: two
+    sweeps never take the same row, and neither waits for the other."""
+    rows = execute(
+        "WITH due AS (SELECT operation FROM schedule WHERE next_check_at <= now() "
+        "AND (claimed_until IS NULL OR claimed_until <= now()) ORDER BY next_check_at LIMIT %(most)s FOR UPDATE SKIP LOCKED) "
+        "UPDATE schedule SET claimed_until = now() + %(claim)s FROM due WHERE schedule.operation = due.operation "
+        "RETURNING schedule.operation",
+        {"most": most, "claim": claim},
+    )
+    return [row[0] for row in rows]
+
+
+def release(*, ids: list[UUID]) -> None:
+    """Give back claims that were not used, so that the next sweep need not wait for them to lapse."""
+    execute("UPDATE schedule SET claimed_until = NULL WHERE operation = ANY(%s)", [ids])
+
+
+def look_again(*, held: Held, actor: str) -> int | None:
+    """Somebody wants the owner asked now rather than at the next interval. Recorded in the history.
+
+    Returns the new version; None when the operation moved since `held` was read.
+    """
+    return write(
+        Change(
+            id=held.id,
+            version=held.facts.version,
+            at=held.now,
+            verb="look_again",
+            actor=actor,
+            set={},
+            next_check_at=held.now,
+        )
+    )
+
+
+def beat(*, part: str) -> None:
+    """Note that one of our own parts is alive, by the database's clock."""
+    execute(
+        "INSERT INTO heartbeat (part, at) VALUES (%s, clock_timestamp()) "
+        "ON CONFLICT (part) DO UPDATE SET at = EXCLUDED.at",
+        [part],
+    )

@@ -1,0 +1,53 @@
+"""The bodies that the API takes. Unknown members are refused by name."""
+
+from typing import Annotated, Any
+
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, StringConstraints
+
+OPERATION_ID = r"^[A-Za-z0-9][A-Za-z0-9._:@~-]{0,199}$"
+
+Name = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=r"^[^\x00]+$")]
+
+
+class Strict(BaseModel):
+    """No coercion, no unknown members."""
+
+    model_config = ConfigDict(strict=True, frozen=True, extra="forbid")
+
+
+class Agent(Strict):
+    """Which agent, in which run and step, asked for the call."""
+
+    name: Name | None = None
+    run: Name | None = None
+    step: Name | None = None
+    tool_call_id: Name | None = None
+
+
+class NewOperation(Strict):
+    """An intent to record."""
+
+    operation_id: Annotated[str, StringConstraints(pattern=OPERATION_ID)]
+    tool: Name
+    payload: dict[str, Any]
+    attempt: bool = False
+    """Ask for the first permit in the same transaction."""
+    deadline_at: AwareDatetime | None = Field(default=None, strict=False)
+    items: list[dict[str, Any]] | None = None
+    principal: Annotated[str, StringConstraints(max_length=120, pattern=r"^[^\x00]*$")] | None = None
+    agent: Agent | None = None
+    trace_id: Annotated[str, StringConstraints(max_length=128, pattern=r"^[^\x00]*$")] | None = None
+
+
+class NewAttempt(Strict):
+    """A request for a permit. It has no members yet."""
+
+
+class Observation(BaseModel):
+    """What was seen of an attempt. Members depend on `kind`; unknown ones are kept, marked unread and never used."""
+
+    model_config = ConfigDict(strict=True, frozen=True, extra="allow")
+
+    kind: Annotated[str, StringConstraints(min_length=1, max_length=40)]
+    network_attempts: Annotated[int, Field(ge=0, le=10_000)] | None = None
+    cost: Annotated[float, Field(ge=0, le=1e9)] | int | None = None

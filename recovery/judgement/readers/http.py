@@ -1,0 +1,353 @@
+"""What does an HTTP answer prove about the request that it answers?
+
+| in this order                                   | because                                                          |
+| ----------------------------------------------- | ---------------------------------------------------------------- |
+| the contract's error rules                      | the tool's contract knows more than the standard                 |
+| the contract's sign of a key still in use       | our own earlier request is running                               |
+| a redirect that changed the method              | the answer belongs to another request                            |
+| a gateway's documented mark                     | it can speak for itself alone                                    |
+| lists of successes beside failures              | some went through, whatever the status                           |
+| a status below 400: the success rule, then body | HTTP 200 proves nothing by itself                                |
+| the owner's code, then the status               | a structured field goes before the status, prose decides nothing |
+
+Without a success rule in the contract, 200, 201 and 204 count as done when the body is structured (or absent), holds
+no error and names no unfinished state; a batch never does.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+from ledger.rules.contract import Contract
+from ledger.rules.contract_sections import PayloadMismatch
+from ledger.rules.expressions import MISSING, Context, lower_cased
+from ledger.rules.facts import AttemptFacts
+from ledger.rules.vocabulary import Action, Effect, EffectKind, FailureClass, Phase, Proof, Speaker
+from recovery.judgement.codes import Code
+from recovery.judgement.documented import (
+    ERROR_INSIDE,
+    GATEWAY_STATUSES,
+    IN_FLIGHT,
+    INVALID,
+    JSONRPC_CODES,
+    JSONRPC_OTHER,
+    LIMITED,
+    NO_ROUTE,
+    NOT_LISTED,
+    SESSION_EXPIRED,
+    STATUSES,
+    Meaning,
+    code_meaning,
+    gateway_meaning,
+)
+from recovery.judgement.error_bodies import ErrorBody, Tells, parsed, read_body
+from recovery.judgement.readers import members
+from recovery.judgement.readers.conclude import Seen, by_contract, conclude
+from recovery.judgement.reading import ObservationInvalid, Reading, Scalar
+from recovery.judgement.waits import moment, wait_of
+
+KIND = "http"
+_KNOWN = members.COMMON | {"status", "headers", "body", "redirects", "elapsed_ms"}
+_KEEPS_THE_METHOD = frozenset({307, 308})
+_NO_BODY_NEEDED = frozenset({200, 201, 204})
+
+_DONE = Meaning(
+    rule="answer.done",
+    failure_class=FailureClass.SUCCESS,
+    effect=Effect.APPLIED,
+    code=Code.DONE,
+    source="RFC 9110 15.3.1, 15.3.2, 15.3.5",
+    proof=Proof.OWNER_RESULT,
+)
+_UNFINISHED = Meaning(
+    rule="answer.unfinished",
+    failure_class=FailureClass.SUCCESS,
+    effect=Effect.PENDING,
+    code=Code.IN_PROGRESS,
+    source="RFC 9110 15.3.3",
+    proof=Proof.OWNER_RESULT,
+)
+_PARTIAL = Meaning(
+    rule="answer.partial",
+    failure_class=FailureClass.PARTIAL,
+    effect=Effect.PARTIAL,
+    code=Code.PARTIAL_RESULT,
+    source="the owner's own lists",
+    proof=Proof.OWNER_RESULT,
+)
+_UNACCOUNTED = replace(_PARTIAL, rule="answer.partial_unaccounted", effect=Effect.UNKNOWN, proof=None)
+_REDIRECTED = replace(NOT_LISTED, rule="answer.redirected", code=Code.REDIRECTED, source="RFC 9110 15.4")
+_UNREADABLE = replace(NOT_LISTED, rule="answer.unreadable", code=Code.ANSWER_UNREADABLE)
+_CONTRADICTS = replace(NOT_LISTED, rule="answer.contradicts", code=Code.ANSWER_CONTRADICTS)
+_LAPSED_GATEWAY = replace(STATUSES[502], rule="gateway.unrecognised")
+_NOT_PROCESSED = Meaning(
+    rule="refused.not_processed",
+    failure_class=FailureClass.TRANSIENT,
+    effect=Effect.NONE,
+    code=Code.NOT_TAKEN,
+    source="MCP draft error registry: data.notProcessed",
+    proof=Proof.REFUSED,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Answer:
+    status: int
+    headers: Mapping[str, Any]
+    body: Any
+    has_body: bool
+    error: ErrorBody
+    meaning: Meaning | None
+    """What the owner's codes mean together; None when nobody here knows one."""
+    request: Mapping[str, Any]
+    request_headers: Mapping[str, Any]
+
+    @property
+    def method(self) -> str:
+        return str(self.request.get("method", "")).upper()
+
+
+def read(
+    observation: Mapping[str, Any], *, contract: Contract, earlier: Sequence[AttemptFacts], now: datetime
+) -> Reading:
+    """Reads an `http` observation.
+
+    Raises:
+        ObservationInvalid: no status, or a member of the wrong type.
+    """
+    answer, redirects = _parse(observation)
+    error = answer.error
+    gateway = gateway_meaning(status=answer.status, headers=answer.headers)
+    limited = answer.status == 429 or _limiter_said_403(answer)
+    looked_at, unread = members.split(observation, _KNOWN)
+    observed_at = members.text(observation, "observed_at")
+    seen = Seen(
+        kind=KIND,
+        contract=contract,
+        earlier=earlier,
+        speaker=Speaker.GATEWAY if _gateway_speaks(answer.status, gateway) else Speaker.OWNER_ANSWER,
+        phase=Phase.AFTER_RESPONSE,
+        network_attempts=members.network_attempts(observation),
+        wait=wait_of(
+            headers=answer.headers,
+            body=answer.body,
+            observed_at=moment(observed_at),
+            now=now,
+            refused_by_limiter=limited,
+        ),
+        field=error.field,
+        owner_code=error.codes[0] if error.codes else None,
+        quoted=error.quoted,
+        read=looked_at,
+        unread=unread,
+        violations=("observed_at is not a time with an offset.",) if observed_at and not moment(observed_at) else (),
+    )
+    context = Context.answer(
+        status=answer.status,
+        headers=answer.headers,
+        body=answer.body if answer.has_body else MISSING,
+        error=answer.body.get("error") if isinstance(answer.body, Mapping) else None,
+        code=error.jsonrpc if error.jsonrpc is not None else seen.owner_code,
+        speaker=seen.speaker,
+        phase=seen.phase,
+    )
+    ruled = by_contract(context, seen)
+    if ruled is not None:
+        return ruled
+    compiled = contract.compiled
+    if compiled.in_flight is not None and compiled.in_flight.matches(context):
+        return conclude(replace(IN_FLIGHT, rule="contract.in_flight"), seen)
+    if redirects and not contract.is_read:
+        return conclude(_REDIRECTED, seen)
+    if gateway is not None:
+        return conclude(gateway, seen)
+    if contract.is_read:
+        meaning, remedy = _of_a_read(answer, limited=limited)
+        return conclude(meaning, seen, remedy=remedy)
+    if error.tells is Tells.PARTIAL:
+        return conclude(_PARTIAL if _accounted_for(answer) else _UNACCOUNTED, seen)
+    if answer.status < 400:
+        return _below_400(answer, seen, context)
+    return conclude(_refusal(answer, limited=limited), seen, remedy=_remedy(answer))
+
+
+def _parse(observation: Mapping[str, Any]) -> tuple[_Answer, bool]:
+    status = members.whole_number(observation, "status", least=100, most=999)
+    if status is None:
+        raise ObservationInvalid("status", "an HTTP answer has a status.")
+    headers = lower_cased(members.mapping(observation, "headers"))
+    request = members.mapping(observation, "request")
+    request_headers = request.get("headers")
+    elapsed = observation.get("elapsed_ms")
+    if elapsed is not None and (isinstance(elapsed, bool) or not isinstance(elapsed, int | float)):
+        raise ObservationInvalid("elapsed_ms", "must be a number of milliseconds.")
+    hops = observation.get("redirects")
+    if hops is not None and not isinstance(hops, list):
+        raise ObservationInvalid("redirects", "must be a list.")
+    body, unreadable = parsed(body=observation.get("body"), headers=headers)
+    error = read_body(body=body, unreadable=unreadable, headers=headers)
+    answer = _Answer(
+        status=status,
+        headers=headers,
+        body=body,
+        has_body="body" in observation,
+        error=error,
+        meaning=_meaning_of(error),
+        request=request,
+        request_headers=lower_cased(request_headers) if isinstance(request_headers, Mapping) else {},
+    )
+    return answer, any(not _keeps_the_method(hop) for hop in (hops or ())[:100])
+
+
+def _keeps_the_method(hop: Any) -> bool:
+    status = hop.get("status") if isinstance(hop, Mapping) else hop
+    return isinstance(status, int) and status in _KEEPS_THE_METHOD
+
+
+def _gateway_speaks(status: int, gateway: Meaning | None) -> bool:
+    return gateway is not None or status in GATEWAY_STATUSES or (status >= 500 and status not in STATUSES)
+
+
+def _meaning_of(error: ErrorBody) -> Meaning | None:
+    """What the codes of a body mean together: a key in use first, then any word of not knowing, then the first."""
+    if error.jsonrpc is not None:
+        if error.not_processed:
+            return JSONRPC_CODES.get(error.jsonrpc, _NOT_PROCESSED)
+        return JSONRPC_CODES.get(error.jsonrpc, JSONRPC_OTHER)
+    known = [meaning for code in error.codes if (meaning := code_meaning(code)) is not None]
+    for effect in (Effect.PENDING, Effect.UNKNOWN):
+        for meaning in known:
+            if meaning.effect is effect:
+                return meaning
+    return known[0] if known else None
+
+
+def _accounted_for(answer: _Answer) -> bool:
+    """Whether the lists hold every item that was asked for, as far as the request says how many there were."""
+    error = answer.error
+    if error.succeeded is None or error.failed is None:
+        return False
+    items = answer.request.get("items")
+    asked = len(items) if isinstance(items, list | Mapping) else items
+    return isinstance(asked, bool) or not isinstance(asked, int) or asked == error.succeeded + error.failed
+
+
+def _below_400(answer: _Answer, seen: Seen, context: Context) -> Reading:
+    error, status = answer.error, answer.status
+    success = seen.contract.compiled.success
+    matched = None if success is None else success.matches(context)
+    if success is not None and matched is None:
+        seen = replace(seen, violations=(*seen.violations, "The contract's success rule could not be computed."))
+    if matched:
+        return _matched(answer, seen, context)
+    if not 200 <= status < 300:
+        return conclude(STATUSES.get(status, _REDIRECTED if status >= 300 else NOT_LISTED), seen)
+    if error.tells is Tells.ERROR:
+        return conclude(_inside(answer), seen)
+    if error.tells is Tells.UNREADABLE:
+        return conclude(_UNREADABLE, seen)
+    if status == 202 or error.tells is Tells.UNFINISHED:
+        return conclude(_UNFINISHED, seen)
+    plain = success is None and error.tells is Tells.NOTHING and status in _NO_BODY_NEEDED
+    if plain and seen.contract.effect is EffectKind.WRITE:
+        return _done(replace(_DONE, rule="answer.done_by_default"), seen, context)
+    return conclude(NOT_LISTED, seen)
+
+
+def _matched(answer: _Answer, seen: Seen, context: Context) -> Reading:
+    """The contract's success rule holds; a body that says otherwise still keeps it from counting."""
+    if answer.error.tells in (Tells.ERROR, Tells.UNREADABLE):
+        return conclude(_CONTRADICTS, seen)
+    promised = seen.contract.idempotency
+    marker = seen.contract.compiled.replay_marker
+    replayed = marker is not None and marker.matches(context) is True
+    payloads = {attempt.digest for attempt in seen.earlier}
+    if replayed and promised.on_payload_mismatch is not PayloadMismatch.REJECT and len(payloads) > 1:
+        # The stored answer may be to another payload of ours.
+        return conclude(replace(_CONTRADICTS, rule="answer.replayed_for_another_payload"), seen)
+    return _done(replace(_DONE, rule="contract.success"), seen, context)
+
+
+def _done(meaning: Meaning, seen: Seen, context: Context) -> Reading:
+    receipt: dict[str, Scalar] = {}
+    for name, value in seen.contract.compiled.receipt.items():
+        found = value.read(context)
+        if isinstance(found, str | int | float):
+            receipt[name] = found[:1_000] if isinstance(found, str) else found
+    return conclude(meaning, replace(seen, receipt=receipt))
+
+
+def _inside(answer: _Answer) -> Meaning:
+    """An error inside a 2xx: what the owner's code proves, and nothing when no documented code is there."""
+    error = answer.error
+    if error.partly_done:
+        return ERROR_INSIDE
+    if answer.meaning is not None:
+        return answer.meaning
+    return INVALID if error.refused_input else ERROR_INSIDE
+
+
+def _refusal(answer: _Answer, *, limited: bool) -> Meaning:
+    status, error, said = answer.status, answer.error, answer.meaning
+    if status >= 500:
+        return _five_hundred(status, said, jsonrpc=error.is_jsonrpc)
+    base = STATUSES.get(status, NOT_LISTED)
+    if status == 404 and "mcp-session-id" in answer.request_headers and error.jsonrpc not in (-32601, -32602):
+        return SESSION_EXPIRED
+    if limited:
+        business = said is not None and said.failure_class is FailureClass.BUSINESS_RULE
+        return said if business and said is not None else LIMITED
+    if said is None or base is NOT_LISTED:
+        return base if said is None or said.effect is not Effect.UNKNOWN else said
+    if status in (401, 407):
+        # Whoever asks for a credential has not looked at the rest.
+        return said if said.failure_class is FailureClass.AUTHORIZATION else base
+    return said
+
+
+def _five_hundred(status: int, said: Meaning | None, *, jsonrpc: bool) -> Meaning:
+    """A 5xx of a write proves nothing, but for a documented code: a limiter's at 503, a JSON-RPC peer's refusal."""
+    base = STATUSES.get(status, _LAPSED_GATEWAY)
+    if said is None or said.effect is not Effect.NONE:
+        return base
+    if status == 503 and said is LIMITED:
+        return said
+    return said if jsonrpc and status in (500, 501) else base
+
+
+def _remedy(answer: _Answer) -> Action | None:
+    """A delete of what is not there: somebody must look whether that was the goal or the wrong address."""
+    not_there = answer.status in (404, 410) and answer.error.jsonrpc is None
+    return Action.VERIFY if not_there and answer.method == "DELETE" else None
+
+
+def _of_a_read(answer: _Answer, *, limited: bool) -> tuple[Meaning, Action | None]:
+    error, status = answer.error, answer.status
+    if status == 304:
+        return _DONE, None
+    if status < 300:
+        if error.tells is Tells.ERROR:
+            return _inside(answer), None
+        if error.tells is Tells.PARTIAL:
+            return _PARTIAL, Action.RETRY
+        return (_UNREADABLE, None) if error.tells is Tells.UNREADABLE else (_DONE, None)
+    if status < 400:
+        return STATUSES.get(status, _REDIRECTED), None
+    asked_jsonrpc = isinstance(answer.request.get("jsonrpc_method"), str) or "jsonrpc" in _keys(answer.request)
+    if status == 404 and asked_jsonrpc and not error.is_jsonrpc and "mcp-session-id" not in answer.request_headers:
+        return NO_ROUTE, None
+    return _refusal(answer, limited=limited), None
+
+
+def _keys(request: Mapping[str, Any]) -> frozenset[str]:
+    body = request.get("body")
+    return frozenset(map(str, body)) if isinstance(body, Mapping) and len(body) < 100 else frozenset()
+
+
+def _limiter_said_403(answer: _Answer) -> bool:
+    """GitHub's primary and secondary limits answer 403; only the limiter's own headers tell them from a refusal."""
+    left = answer.headers.get("x-ratelimit-remaining")
+    nothing_left = re.fullmatch(r"\s*0\s*", str(left)[:20]) is not None
+    return answer.status == 403 and (nothing_left or "retry-after" in answer.headers)

@@ -1,0 +1,61 @@
+"""What did one observation say, of its own attempt and of nothing else?"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from dataclasses import field as member
+
+from ledger.rules.vocabulary import Action, Effect, FailureClass, Phase, Proof, Request, Speaker
+
+Scalar = str | int | float | bool
+
+
+class ObservationInvalid(ValueError):  # noqa: N818 - it states a fact about the observation
+    """The observation is not of the shape that its kind has. Correct the member that `field` names and send again."""
+
+    def __init__(self, field: str, message: str) -> None:
+        super().__init__(f"{field}: {message}" if field else message)
+        self.field = field
+        self.message = message
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """An observation, read: who spoke, how far the bytes got, and what that proves."""
+
+    kind: str
+    speaker: Speaker
+    phase: Phase | None
+    failure_class: FailureClass
+    effect: Effect
+    """Of this attempt alone. The operation's effect is the join over its attempts."""
+    proof: Proof | None
+    """What stands behind `none` or `applied`; None for every other effect, and for reads."""
+    request: Request
+    rule: str
+    """The row of the default tables, or the contract's rule, that fired."""
+    code: str
+    remedy: Action | None = None
+    """The action that this signal asks for where it is not its class's usual one."""
+    field: str | None = None
+    """The rejected member, as a JSON path into the call."""
+    hint: str | None = None
+    """The contract's own sentence for this answer; None leaves the sentence to the rule table."""
+    alternatives: tuple[Scalar, ...] = ()
+    owner_code: str | None = None
+    """The owner's own code, as it stood in a structured member. Shown, never told to an agent as advice."""
+    retry_after_ms: int | None = None
+    """The wait that the answer asked for; None when it asked for none."""
+    retry_after_raw: str | None = None
+    """Where that wait was read and how it was written."""
+    network_attempts: int = 1
+    """Real requests behind this observation, an SDK's own repeats too."""
+    receipt: Mapping[str, Scalar] = member(default_factory=dict)
+    """The contract's receipt members, read from the owner's answer."""
+    quoted: tuple[str, ...] = ()
+    """Foreign prose, kept to be shown. It decides nothing."""
+    read: tuple[str, ...] = ()
+    """Members that were looked at."""
+    unread: tuple[str, ...] = ()
+    """Members that nothing here knows. They decide nothing."""
+    violations: tuple[str, ...] = ()
+    """Where the answer and the contract disagree, in words."""

@@ -1,0 +1,162 @@
+"""How long did the answer ask us to wait?
+
+| where | written as | source |
+| --- | --- | --- |
+| `Retry-After`, `Backoff` | seconds, or an HTTP date (past = 0) | RFC 9110 10.2.3; Kinto |
+| `retry-after-ms`, `x-ms-retry-after-ms` | milliseconds | Azure SDK guidelines |
+| body `retry_after`, `retryAfter` | seconds | semantics §4 |
+| body `retry_after_ms`, `retryAfterMs` | milliseconds | Matrix; MCP draft registry |
+| body `retryDelay` of google.rpc.RetryInfo | `3.5s` | google.rpc |
+| `x-ratelimit-reset` and its kin | epoch seconds, or seconds when small | GitHub; RateLimit drafts |
+| `RateLimit: …;t=30` | seconds, where nothing is left (`r=0`) | RateLimit draft |
+
+The rows above the last two say how long to wait; of several of them the longest counts. The last two only describe a
+limit, so they count when the limiter refused and no row above speaks. An HTTP date is read by the owner's own `Date`
+when it sent one, since our clock may be off. A wait is never negative and never shortened.
+"""
+
+import math
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Any, Final
+
+LONGEST_MS: Final = 365 * 24 * 3600 * 1000
+"""A wait of more than a year is not a wait but a slip; it is taken as a year."""
+
+_LIMIT_RESETS: Final = ("x-ratelimit-reset", "x-rate-limit-reset", "ratelimit-reset")
+_RATELIMIT_LEFT = re.compile(r";\s*r=(\d{1,15})")
+_RATELIMIT_RESET = re.compile(r";\s*t=(\d{1,15})")
+_PLACES: Final = ("error", "data", "parameters", "extensions")
+"""Objects inside a body in which a wait may stand (Telegram: `parameters`; JSON-RPC: `error.data`)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wait:
+    """A wait as we understood it, and as it was written."""
+
+    milliseconds: int
+    raw: str
+
+
+def wait_of(
+    *,
+    headers: Mapping[str, Any],
+    body: Any,
+    observed_at: datetime | None,
+    now: datetime,
+    refused_by_limiter: bool = False,
+) -> Wait | None:
+    """The wait that an answer asks for, or None. Header names are in lower case. Malformed values are passed over."""
+    here = _date(headers.get("date")) or observed_at or now
+    said = [*_in_headers(headers, here), *_in_body(body)]
+    if not said and refused_by_limiter:
+        said = list(_limit_resets(headers, here))[:1]
+    return max(said, key=lambda wait: wait.milliseconds, default=None)
+
+
+def moment(value: Any) -> datetime | None:
+    """An RFC 3339 time with an offset, or None."""
+    if not isinstance(value, str) or len(value) > 64:
+        return None
+    try:
+        at = datetime.fromisoformat(value)
+        # The ends of the calendar have no UTC form.
+        return at.astimezone(UTC) if at.tzinfo is not None else None
+    except (ValueError, OverflowError):
+        return None
+
+
+def _in_headers(headers: Mapping[str, Any], here: datetime) -> Iterator[Wait]:
+    for name in ("retry-after", "backoff"):
+        written = headers.get(name)
+        seconds = _number(written)
+        if seconds is not None:
+            yield _wait(seconds * 1000, f"{name}: {written}")
+        elif (at := _date(written)) is not None:
+            yield _wait((at - here).total_seconds() * 1000, f"{name}: {written}")
+    for name in ("retry-after-ms", "x-ms-retry-after-ms"):
+        written = headers.get(name)
+        milliseconds = _number(written)
+        if milliseconds is not None:
+            yield _wait(milliseconds, f"{name}: {written}")
+
+
+def _in_body(body: Any) -> Iterator[Wait]:
+    for place, holder in _holders(body):
+        for name, factor in (("retry_after", 1000), ("retryAfter", 1000), ("retry_after_ms", 1), ("retryAfterMs", 1)):
+            written = holder.get(name)
+            amount = _number(written)
+            if amount is not None:
+                yield _wait(amount * factor, f"{place}{name}: {written}")
+        details = holder.get("details")
+        if isinstance(details, list):
+            for detail in details[:20]:
+                delay = detail.get("retryDelay") if isinstance(detail, Mapping) else None
+                if isinstance(delay, str) and delay.endswith("s") and (seconds := _number(delay[:-1])) is not None:
+                    yield _wait(seconds * 1000, f"{place}details.retryDelay: {delay}")
+
+
+def _holders(body: Any) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    if not isinstance(body, Mapping):
+        return
+    yield "body.", body
+    for name in _PLACES:
+        inner = body.get(name)
+        if isinstance(inner, Mapping):
+            yield f"body.{name}.", inner
+            deeper = inner.get("data")
+            if isinstance(deeper, Mapping):
+                yield f"body.{name}.data.", deeper
+    errors = body.get("errors")
+    if isinstance(errors, list) and errors and isinstance(errors[0], Mapping):
+        yield "body.errors[0].", errors[0]
+        extensions = errors[0].get("extensions")
+        if isinstance(extensions, Mapping):
+            yield "body.errors[0].extensions.", extensions
+
+
+def _limit_resets(headers: Mapping[str, Any], here: datetime) -> Iterator[Wait]:
+    for name in _LIMIT_RESETS:
+        written = headers.get(name)
+        value = _number(written)
+        if value is None:
+            continue
+        if value > 1e11:  # epoch milliseconds
+            value /= 1000
+        seconds = value - here.timestamp() if value > 1e9 else value
+        yield _wait(seconds * 1000, f"{name}: {written}")
+    written = headers.get("ratelimit")
+    if isinstance(written, str):
+        left, reset = _RATELIMIT_LEFT.search(written[:500]), _RATELIMIT_RESET.search(written[:500])
+        if reset is not None and (left is None or int(left[1]) == 0):
+            yield _wait(int(reset[1]) * 1000, f"ratelimit: {written[:200]}")
+
+
+def _wait(milliseconds: float, raw: str) -> Wait:
+    return Wait(milliseconds=max(0, min(math.ceil(milliseconds), LONGEST_MS)), raw=raw[:200])
+
+
+def _number(value: Any) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return None
+    if isinstance(value, str) and (len(value) > 32 or re.fullmatch(r"\s*-?\d+(\.\d+)?\s*", value, re.ASCII) is None):
+        return None
+    try:
+        number = float(value)
+    except OverflowError:
+        return None
+    # Huge values stay finite in what follows; they are clamped anyway.
+    return max(-1e15, min(number, 1e15)) if math.isfinite(number) else None
+
+
+def _date(value: Any) -> datetime | None:
+    if not isinstance(value, str) or not 8 <= len(value) <= 64:
+        return None
+    try:
+        at = parsedate_to_datetime(value)
+        return at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
+    except (ValueError, TypeError, IndexError, OverflowError):
+        return None

@@ -1,0 +1,160 @@
+"""Django's settings. Everything that differs between machines comes from the environment (see .env.example)."""
+
+import os
+import secrets
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from csp.constants import NONE, SELF
+
+from recovery.local.postgres import pointer
+
+BASE_DIR = Path(__file__).resolve().parent.parent
+LOCAL = pointer(BASE_DIR)
+"""Where the embedded PostgreSQL stands, when `make up` has made one and no DATABASE_URL is given."""
+
+
+def _secret_key() -> str:
+    """ASCERTAIN_SECRET_KEY, else one kept beside the embedded database, else a new one that signs people out on restart."""
+    if given := os.environ.get("ASCERTAIN_SECRET_KEY"):
+        return given
+    kept = BASE_DIR / ".local" / "secret_key"
+    if kept.exists():
+        return kept.read_text().strip()
+    return secrets.token_urlsafe(50)
+
+
+def _database(url: str) -> dict[str, Any]:
+    """A Django database from `postgresql://user:password@host:port/name?sslmode=…`."""
+    parts = urlsplit(url)
+    query = dict(parse_qsl(parts.query))
+    return {
+        "ENGINE": "django.db.backends.postgresql",
+        "NAME": parts.path.lstrip("/"),
+        "USER": unquote(parts.username or ""),
+        "PASSWORD": unquote(parts.password or ""),
+        "HOST": query.pop("host", parts.hostname or ""),
+        "PORT": str(parts.port or ""),
+        "CONN_HEALTH_CHECKS": False,
+        "OPTIONS": {
+            **query,
+            "pool": {"min_size": 1, "max_size": int(os.environ.get("ASCERTAIN_POOL_SIZE", "8")), "timeout": 10},
+            "server_side_binding": False,
+            "prepare_threshold": 5,
+            "application_name": "ascertain",
+        },
+    }
+
+
+SECRET_KEY = _secret_key()
+DEBUG = os.environ.get("ASCERTAIN_DEBUG", "") == "true"
+ALLOWED_HOSTS = os.environ.get("ASCERTAIN_ALLOWED_HOSTS", "127.0.0.1,localhost,[::1]").split(",")
+CSRF_TRUSTED_ORIGINS = [o for o in os.environ.get("ASCERTAIN_TRUSTED_ORIGINS", "").split(",") if o]
+
+DATABASE_URL = os.environ.get("DATABASE_URL") or (LOCAL or {}).get("app_url", "")
+OWNER_DATABASE_URL = os.environ.get("ASCERTAIN_OWNER_DATABASE_URL") or (
+    DATABASE_URL if os.environ.get("DATABASE_URL") else (LOCAL or {}).get("owner_url", "")
+)
+DATABASES = {
+    "default": _database(DATABASE_URL or "postgresql://ascertain_app@127.0.0.1:1/ascertain"),
+    "owner": _database(OWNER_DATABASE_URL or "postgresql://ascertain_owner@127.0.0.1:1/ascertain"),
+}
+# Migrations and table ownership belong to another role than the one that serves requests, or the
+# append-only grants would prove nothing. `manage.py migrate --database owner` uses this connection.
+DATABASES["owner"]["OPTIONS"].pop("pool")
+DATABASES["owner"]["TEST"] = {"MIRROR": "default"}
+
+INSTALLED_APPS = [
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "django.contrib.staticfiles",
+    "django.contrib.humanize",
+    "django_htmx",
+    "heroicons",
+    "template_partials",
+    "csp",
+    "ledger",
+    "recovery",
+]
+AUTH_USER_MODEL = "ledger.Person"
+# Sessions, sign-in, CSRF and messages serve pages; the harness's path through /api skips them (recovery/web/access.py).
+MIDDLEWARE = [
+    "django.middleware.security.SecurityMiddleware",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "recovery.web.middleware.PagesCSP",
+    "recovery.web.middleware.PagesSession",
+    "recovery.web.middleware.PagesCsrf",
+    "recovery.web.middleware.PagesAuthentication",
+    "recovery.web.middleware.PagesMessages",
+    "recovery.web.middleware.PagesHtmx",
+]
+ROOT_URLCONF = "recovery.urls"
+WSGI_APPLICATION = "recovery.wsgi.application"
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [BASE_DIR / "templates"],
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.messages.context_processors.messages",
+            ],
+            "builtins": ["heroicons.templatetags.heroicons"],
+        },
+    }
+]
+CONTENT_SECURITY_POLICY = {
+    "DIRECTIVES": {
+        "default-src": [NONE],
+        "script-src": [SELF],
+        "style-src": [SELF],
+        "img-src": [SELF, "data:"],
+        "connect-src": [SELF],
+        "form-action": [SELF],
+        "frame-ancestors": [NONE],
+        "base-uri": [NONE],
+    }
+}
+STATIC_URL = "static/"
+STATIC_ROOT = BASE_DIR / ".local" / "static"
+STATICFILES_DIRS = [BASE_DIR / "static"]
+STORAGES = {
+    "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
+    "staticfiles": {"BACKEND": "whitenoise.storage.CompressedStaticFilesStorage"},
+}
+WHITENOISE_USE_FINDERS = True
+"""Files are served from where they lie; no collect step is needed before the first page."""
+
+LOGIN_URL = "/sign-in/"
+LOGIN_REDIRECT_URL = "/queue/"
+LOGOUT_REDIRECT_URL = "/sign-in/"
+SESSION_COOKIE_HTTPONLY = True
+SESSION_COOKIE_SAMESITE = "Lax"
+SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = os.environ.get("ASCERTAIN_HTTPS", "") == "true"
+SECURE_REFERRER_POLICY = "same-origin"
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator", "OPTIONS": {"min_length": 12}},
+    {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
+]
+
+LANGUAGE_CODE = "en"
+TIME_ZONE = "UTC"
+USE_TZ = True
+USE_I18N = False
+DATA_UPLOAD_MAX_MEMORY_SIZE = 1024 * 1024
+"""Bytes; a larger body is refused with 413 before it is read."""
+
+LOGGING: dict[str, Any] = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "handlers": {"console": {"class": "logging.StreamHandler"}},
+    "root": {"handlers": ["console"], "level": os.environ.get("ASCERTAIN_LOG_LEVEL", "WARNING")},
+}
+
+CELERY_BROKER_URL = os.environ.get("CELERY_BROKER_URL") or ("pgmq://" if LOCAL else "")
+ASCERTAIN_OWNER_ADAPTERS = os.environ.get("ASCERTAIN_OWNER_ADAPTERS", "")
+"""Dotted path of a module whose `register(registry)` adds or replaces owner adapters (recovery/owners/registry.py)."""

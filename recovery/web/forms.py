@@ -1,0 +1,78 @@
+"""What a person typed, and whether it can be recorded."""
+
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from django.http import QueryDict
+
+from ledger.rules.resolutions import Answer
+
+LONGEST_REASON = 4000
+LONGEST_LINK = 2000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Typed:
+    """An answer as it was typed, kept so that nothing is lost when it cannot be recorded."""
+
+    answer: Answer | None
+    version: int
+    """Of the operation that the person saw; 0 when the form did not say."""
+    reason: str
+    evidence_url: str
+    wrong_reason: str = ""
+    wrong_link: str = ""
+
+    @property
+    def is_wrong(self) -> bool:
+        return bool(self.wrong_reason or self.wrong_link)
+
+
+def read_answer(post: QueryDict) -> Typed:
+    """The typed answer, with a sentence beside each field that cannot be recorded."""
+    reason = _clean(post.get("reason", "")).strip()
+    link = _clean(post.get("evidence_url", "")).strip()
+    answer, version = post.get("answer", ""), post.get("version", "")
+    wrong_reason = wrong_link = ""
+    if not reason and not link:
+        wrong_reason = "Give a reason, or a link to the evidence. One of them is enough."
+    elif len(reason) > LONGEST_REASON:
+        wrong_reason = f"Keep the reason under {LONGEST_REASON:,} characters. It has {len(reason):,}."
+    if link:
+        wrong_link = _wrong_with(link)
+    return Typed(
+        answer=Answer(answer) if answer in list(Answer) else None,
+        version=int(version) if version.isascii() and version.isdigit() and len(version) < 10 else 0,
+        reason=reason,
+        evidence_url=link,
+        wrong_reason=wrong_reason,
+        wrong_link=wrong_link,
+    )
+
+
+def is_link(text: str) -> bool:
+    """Whether a recorded evidence reference may be shown as a link."""
+    return bool(text) and not _wrong_with(text)
+
+
+def _clean(text: str) -> str:
+    """Without NUL, which the database cannot hold, and without half surrogates, which no text may have."""
+    return text.replace("\x00", "").encode("utf-8", "ignore").decode("utf-8")
+
+
+def _wrong_with(link: str) -> str:
+    if len(link) > LONGEST_LINK:
+        return f"Keep the link under {LONGEST_LINK:,} characters."
+    sentence = "Write a whole web address, beginning with https:// or http://."
+    if any(character.isspace() or not character.isprintable() for character in link):
+        return sentence
+    try:
+        parts = urlsplit(link)
+        host = parts.hostname
+    except ValueError:
+        return sentence
+    if parts.scheme not in ("http", "https") or not host:
+        return sentence
+    if parts.username or parts.password:
+        return "Leave names and passwords out of the link; it is kept for good."
+    return ""

@@ -1,0 +1,190 @@
+"""One operation: what we know of it and what we don't, what a person may say, and its history in words."""
+
+from dataclasses import dataclass, replace
+from uuid import UUID
+
+from django.contrib import messages
+from django.db import IntegrityError
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotModified, HttpResponseRedirect
+from django.shortcuts import render
+from django.views.decorators.http import require_GET, require_http_methods
+
+from ledger.errors import sentence
+from ledger.queries.access import Seat
+from ledger.queries.facts import Held, held, holder_of
+from ledger.queries.operations import journal_of
+from ledger.rules.resolutions import Offer, offers
+from ledger.rules.vocabulary import State
+from ledger.transitions.person import FirstSignature, Signer, attest, first_signature
+from ledger.transitions.schedule import look_again
+from recovery.web.access import DECIDES, missing_role, seated
+from recovery.web.forms import Typed, read_answer
+from recovery.web.operation_view import Notice, decide_card, lines_of, operation_view
+from recovery.web.sentences import ANSWERS, STATES
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """An operation of the person's workspace, and what their answer would depend on."""
+
+    held: Held
+    offers: tuple[Offer, ...]
+    waiting: FirstSignature | None
+    holder: str | None
+
+
+@require_GET
+@seated()
+def operation(request: HttpRequest, seat: Seat, id: UUID) -> HttpResponse:
+    """The page of one operation."""
+    return _page(request, seat, _find(seat, id))
+
+
+@require_GET
+@seated()
+def operation_live(request: HttpRequest, seat: Seat, id: UUID) -> HttpResponse:
+    """The page's moving parts, or 304 when the operation is still at the version that the page shows."""
+    found = _find(seat, id)
+    etag = f'"{found.held.facts.version}"'
+    if request.headers.get("If-None-Match") == etag:
+        return HttpResponseNotModified(headers={"ETag": etag})
+    response = _page(request, seat, found, template="operation.html#operation")
+    response["ETag"] = etag
+    return response
+
+
+@require_http_methods(["GET", "POST"])
+@seated()
+def operation_answer(request: HttpRequest, seat: Seat, id: UUID) -> HttpResponse:
+    """Records what a person says of the operation, if it still is what they saw."""
+    found = _find(seat, id)
+    if request.method == "GET":
+        return HttpResponseRedirect(f"/operations/{id}/")  # somebody came back here after signing in
+    if not seat.roles.intersection(DECIDES):
+        return missing_role(request, seat=seat, roles=tuple(sorted(DECIDES)))
+    typed = read_answer(request.POST)
+    if typed.answer is None:
+        return _again(request, seat, found, typed, status=422, text="Choose one of the answers.")
+    if typed.version != found.held.facts.version:
+        return _lost(request, seat, found, typed)
+    offer = next(one for one in found.offers if one.answer is typed.answer)
+    if not offer.allowed:
+        return _again(request, seat, found, typed, status=409, text=offer.why_not)
+    if typed.is_wrong:
+        return _again(request, seat, found, typed, status=422, text="Nothing was recorded yet.")
+    signer = Signer(id=int(request.user.pk or 0), username=request.user.get_username())
+    waiting = found.waiting
+    signs = waiting if waiting and waiting.answer is offer.answer and waiting.person_id != signer.id else None
+    try:
+        version = attest(
+            held=found.held,
+            signer=signer,
+            offer=offer,
+            reason=typed.reason,
+            evidence_url=typed.evidence_url,
+            expected_version=typed.version,
+            signs=signs,
+        )
+    except IntegrityError as error:
+        return _again(request, seat, _find(seat, id), typed, status=409, text=sentence(error))
+    if version is None:
+        return _lost(request, seat, _find(seat, id), typed)
+    name = ANSWERS[offer.answer].name
+    waits = offer.needs_second_person and signs is None
+    text = f"Recorded: {name}." + (" It counts once a second person signs it." if waits else "")
+    return _done(request, seat, id, text)
+
+
+@require_http_methods(["GET", "POST"])
+@seated()
+def operation_look_again(request: HttpRequest, seat: Seat, id: UUID) -> HttpResponse:
+    """Has the owner asked now rather than at the next interval."""
+    found = _find(seat, id)
+    if request.method == "GET":
+        return HttpResponseRedirect(f"/operations/{id}/")
+    if not seat.roles.intersection(DECIDES):
+        return missing_role(request, seat=seat, roles=tuple(sorted(DECIDES)))
+    if found.held.facts.state not in (State.RECONCILING, State.WAITING, State.ESCALATED):
+        return _done(request, seat, id, "There is nothing to look up in this state.")
+    if look_again(held=found.held, actor=f"person:{request.user.get_username()}") is None:
+        return _done(request, seat, id, "It changed in the same moment; what you see is the newest.")
+    return _done(request, seat, id, "The owner is asked again now.")
+
+
+def _find(seat: Seat, id: UUID) -> Found:
+    one = held(id=id)
+    if one is None or one.workspace_id != seat.workspace_id:
+        raise Http404
+    holder = None
+    if one.identity_digest and not one.holds_identity and not one.distinct_intent and one.facts.state is State.OPEN:
+        holder = holder_of(
+            workspace_id=one.workspace_id, tool_id=one.tool_id, identity_digest=one.identity_digest, besides=one.id
+        )
+    return Found(
+        held=one,
+        offers=offers(facts=one.facts, contract=one.contract, now=one.now, blocked_by_identity=holder is not None),
+        waiting=first_signature(id=one.id) if one.awaits_signature else None,
+        holder=holder,
+    )
+
+
+def _page(
+    request: HttpRequest,
+    seat: Seat,
+    found: Found,
+    *,
+    template: str = "operation.html",
+    typed: Typed | None = None,
+    notice: Notice | None = None,
+    status: int = 200,
+) -> HttpResponse:
+    view = operation_view(held=found.held, seat=seat, holder=found.holder)
+    card = decide_card(
+        held=found.held,
+        offers=found.offers,
+        waiting=found.waiting,
+        seat=seat,
+        person_id=int(request.user.pk or 0),
+        typed=typed,
+        holder=found.holder,
+    )
+    context = {"seat": seat, "op": view, "card": card, "notice": notice, "typed": typed}
+    return render(request, template, context, status=status)
+
+
+def _done(request: HttpRequest, seat: Seat, id: UUID, text: str) -> HttpResponse:
+    """The fresh fragment for htmx, else a redirect with a message, so that a reload repeats nothing."""
+    if request.htmx:  # type: ignore[attr-defined]
+        notice = Notice(tone="green", icon="check-circle", title=text, lines=())
+        return _page(request, seat, _find(seat, id), template="operation.html#operation", notice=notice)
+    messages.success(request, text)
+    response = HttpResponseRedirect(f"/operations/{id}/")
+    response.status_code = 303
+    return response
+
+
+def _again(request: HttpRequest, seat: Seat, found: Found, typed: Typed, *, status: int, text: str) -> HttpResponse:
+    """The page again with what was typed, saying why nothing was recorded."""
+    notice = Notice(tone="red", icon="exclamation-triangle", title=text, lines=())
+    template = "operation.html#operation" if request.htmx else "operation.html"  # type: ignore[attr-defined]
+    # The version that the person saw no longer matters: what they see now is the newest.
+    typed = replace(typed, version=found.held.facts.version)
+    return _page(request, seat, found, template=template, typed=typed, notice=notice, status=status)
+
+
+def _lost(request: HttpRequest, seat: Seat, found: Found, typed: Typed) -> HttpResponse:
+    """409: the operation moved since the person saw it. Who moved it, what changed, and what they typed."""
+    facts = found.held.facts
+    since = tuple(row for row in journal_of(id=found.held.id) if row.seq > typed.version)
+    notice = Notice(
+        tone="red",
+        icon="bolt",
+        title="Not recorded: this changed while you were writing.",
+        lines=lines_of(since, now=found.held.now),
+        after=(
+            f"It is now {STATES[facts.state].word.lower()}, effect {facts.effect.value}. What you wrote is kept below; "
+            "read what is new, then record it again if it still holds."
+        ),
+    )
+    template = "operation.html#operation" if request.htmx else "operation.html"  # type: ignore[attr-defined]
+    return _page(request, seat, found, template=template, typed=typed, notice=notice, status=409)

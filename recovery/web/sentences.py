@@ -1,0 +1,328 @@
+"""What do the ledger's words look like, and what do they say to a person?
+
+Icon, tone and sentence of every state, effect, proof, answer and history verb. Words of the vocabulary are shown as
+they are; the sentences beside them are ours. Nothing that a tool or an agent wrote passes through here.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Final
+
+from ledger.queries.operations import ListedOperation
+from ledger.rules.resolutions import Answer
+from ledger.rules.vocabulary import Effect, Licence, LookupOutcome, Outcome, Proof, Role, Speaker, State
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """How a word is drawn: heroicon, colour tone, and the word itself."""
+
+    word: str
+    icon: str
+    tone: str
+
+
+STATES: Final[Mapping[State, Look]] = MappingProxyType(
+    {
+        State.OPEN: Look(word="Open", icon="play-circle", tone="gray"),
+        State.DISPATCHED: Look(word="Dispatched", icon="paper-airplane", tone="blue"),
+        State.WAITING: Look(word="Waiting", icon="clock", tone="blue"),
+        State.RECONCILING: Look(word="Reconciling", icon="arrow-path", tone="blue"),
+        State.VERIFYING: Look(word="Verifying", icon="magnifying-glass", tone="blue"),
+        State.BLOCKED: Look(word="Blocked", icon="lock-closed", tone="red"),
+        State.ESCALATED: Look(word="Escalated", icon="hand-raised", tone="violet"),
+        State.SETTLED: Look(word="Settled", icon="check-circle", tone="green"),
+    }
+)
+OUTCOMES: Final[Mapping[Outcome, Look]] = MappingProxyType(
+    {
+        Outcome.APPLIED: Look(word="applied", icon="check-circle", tone="green"),
+        Outcome.NOT_APPLIED: Look(word="not applied", icon="minus-circle", tone="gray"),
+        Outcome.PARTIALLY_APPLIED: Look(word="partially applied", icon="scale", tone="amber"),
+        Outcome.WRITTEN_OFF: Look(word="written off", icon="archive-box-x-mark", tone="amber"),
+        Outcome.READ: Look(word="read", icon="check-circle", tone="gray"),
+    }
+)
+_OUTCOME_SENTENCES: Final[Mapping[Outcome, str]] = MappingProxyType(
+    {
+        Outcome.APPLIED: "It happened, and that is proved.",
+        Outcome.NOT_APPLIED: "It did not happen, and that is proved.",
+        Outcome.PARTIALLY_APPLIED: "Every item is accounted for: some happened, others did not.",
+        Outcome.WRITTEN_OFF: "Closed by two people with the effect still unknown. It is never repeated.",
+        Outcome.READ: "A read that has ended; it has no effect to lose.",
+    }
+)
+_STATE_SENTENCES: Final[Mapping[State, str]] = MappingProxyType(
+    {
+        State.OPEN: "Recorded. The harness may ask to send it.",
+        State.DISPATCHED: "An attempt is in flight. Its report has not come yet.",
+        State.WAITING: "A timed wait before the next step.",
+        State.RECONCILING: "The owner is being asked what happened.",
+        State.VERIFYING: "It is done; the intended outcome is being checked.",
+        State.BLOCKED: "It needs a permission that it does not have.",
+        State.ESCALATED: "Machines cannot settle this. It waits for a person.",
+        State.SETTLED: "It has a final outcome.",
+    }
+)
+EFFECTS: Final[Mapping[Effect, str]] = MappingProxyType(
+    {
+        Effect.NONE: "effect none",
+        Effect.PENDING: "effect pending",
+        Effect.APPLIED: "effect applied",
+        Effect.PARTIAL: "effect partial",
+        Effect.UNKNOWN: "effect unknown",
+    }
+)
+PROOFS: Final[Mapping[Proof, str]] = MappingProxyType(
+    {
+        Proof.NOT_SENT: "no byte of the request left",
+        Proof.REFUSED: "the owner refused it before acting",
+        Proof.CONTRACT_RULE: "the tool's contract says so for this answer",
+        Proof.OWNER_RESULT: "the owner's own answer matches the contract's success rule",
+        Proof.LOOKUP_MATCH: "an exact match was found at the owner",
+        Proof.GRADED_ABSENCE: "it is absent at the owner, and the absence meets every condition",
+        Proof.ATTESTED: "a person established it",
+    }
+)
+LICENCES: Final[Mapping[Licence, str]] = MappingProxyType(
+    {
+        Licence.EFFECT_NONE_PROVED: "it is proved that nothing happened before",
+        Licence.NATURAL_IDEMPOTENCY: "repeating it changes nothing",
+        Licence.KEY_IN_WINDOW: "the owner still honours the same key",
+        Licence.ACCEPTED_DUPLICATE_RISK: "two people accepted the risk of a duplicate",
+    }
+)
+SPEAKERS: Final[Mapping[Speaker, str]] = MappingProxyType(
+    {
+        Speaker.HARNESS: "the harness",
+        Speaker.GATEWAY: "a gateway in between",
+        Speaker.OWNER_ANSWER: "the owner's answer, relayed by the harness",
+        Speaker.OWNER_STATUS: "the owner, asked by Ascertain",
+        Speaker.OWNER_INDEX: "the owner's index, asked by Ascertain",
+        Speaker.OWNER_NOTICE: "the owner's signed notice",
+        Speaker.VERIFIER: "a verifier",
+        Speaker.TOOL_TEXT: "text of the tool",
+        Speaker.OPERATOR: "a person",
+        Speaker.LEDGER: "Ascertain's own bookkeeping",
+    }
+)
+LOOKUPS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        LookupOutcome.FOUND.value: "it is there",
+        LookupOutcome.NO_MATCH.value: "nothing there",
+        LookupOutcome.LOOKUP_FAILED.value: "the lookup failed, which says nothing",
+        LookupOutcome.INCONCLUSIVE.value: "an answer that settles nothing",
+    }
+)
+
+
+LOOKUP_WORDS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        LookupOutcome.FOUND.value: "found",
+        LookupOutcome.NO_MATCH.value: "nothing there",
+        LookupOutcome.LOOKUP_FAILED.value: "lookup failed",
+        LookupOutcome.INCONCLUSIVE.value: "inconclusive",
+    }
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnswerLook:
+    """How an answer is offered: its name, the gist, what is recorded, and what the agent is told."""
+
+    name: str
+    gist: str
+    icon: str
+    tone: str
+    records: str
+    records_first: str
+    """What is recorded while a second person's signature is still missing."""
+    agent: str
+
+
+ANSWERS: Final[Mapping[Answer, AnswerLook]] = MappingProxyType(
+    {
+        Answer.APPLIED: AnswerLook(
+            name="It happened",
+            gist="You saw the effect at the owner.",
+            icon="check-circle",
+            tone="green",
+            records="Effect applied, proved by you. The operation settles as applied.",
+            records_first="Your answer, waiting for a second person. The effect stays as it is until they sign.",
+            agent="An operator established that it happened. Do not send it again.",
+        ),
+        Answer.NOT_APPLIED: AnswerLook(
+            name="It did not happen",
+            gist="You made sure that the owner does not have it and will not.",
+            icon="minus-circle",
+            tone="gray",
+            records="Effect none, proved by you. The operation settles as not applied.",
+            records_first="Your answer, waiting for a second person. The effect stays as it is until they sign.",
+            agent=(
+                "An operator established that it did not happen, and closed it. "
+                "Begin a new operation if it is still wanted."
+            ),
+        ),
+        Answer.CANNOT_TELL: AnswerLook(
+            name="Cannot tell",
+            gist="Nobody knows yet. Keep looking.",
+            icon="question-mark-circle",
+            tone="amber",
+            records="That you looked and could not tell. No effect is claimed; the owner is asked again now.",
+            records_first="That you looked and could not tell, waiting for a second person.",
+            agent="Nothing new. It stays told that the outcome is unknown and that it must not repeat the call.",
+        ),
+        Answer.DISTINCT_INTENT: AnswerLook(
+            name="Distinct intent",
+            gist="Another effect is meant than the one that holds this identity.",
+            icon="arrows-right-left",
+            tone="blue",
+            records="That this is another effect on purpose. The operation may be dispatched beside the other one.",
+            records_first="Your answer, waiting for a second person. It stays held back until they sign.",
+            agent="Nothing yet. The next time it asks for a permit, this identity no longer holds it back.",
+        ),
+    }
+)
+ROLES: Final[Mapping[Role, str]] = MappingProxyType(
+    {
+        Role.VIEWER: "viewer",
+        Role.OPERATOR: "operator",
+        Role.APPROVER: "approver",
+        Role.CONTRACT_ADMIN: "contract admin",
+        Role.ADMIN: "admin",
+        Role.AUDITOR: "auditor",
+    }
+)
+
+
+def look_of(*, state: State, outcome: Outcome | None) -> Look:
+    """How a state is drawn; a settled one takes the icon and tone of its outcome."""
+    if state is State.SETTLED and outcome is not None:
+        drawn = OUTCOMES[outcome]
+        return Look(word="Settled", icon=drawn.icon, tone=drawn.tone)
+    return STATES[state]
+
+
+def under_state(*, state: State, effect: Effect, outcome: Outcome | None) -> str:
+    """The second word of a row: the outcome once it is settled, else the effect."""
+    if state is State.SETTLED and outcome is not None:
+        return OUTCOMES[outcome].word
+    return EFFECTS[effect]
+
+
+def why_here(row: ListedOperation) -> str:
+    """Why an operation is in the list, in one sentence of ours."""
+    if row.awaits_signature:
+        return "One person has answered. It counts once a second person signs."
+    return why(state=row.state, outcome=row.outcome, message=row.decision.message if row.decision else "")
+
+
+def why(*, state: State, outcome: Outcome | None, message: str) -> str:
+    """The decision's sentence; without one, what the state or the outcome means."""
+    if state is State.SETTLED and outcome is not None:
+        return message or _OUTCOME_SENTENCES[outcome]
+    return message or _STATE_SENTENCES[state]
+
+
+def who(actor: str) -> str:
+    """An actor of the history in words."""
+    kind, _, name = actor.partition(":")
+    if kind == "worker":
+        return "Ascertain"
+    if kind == "token":
+        return f"The harness ({name})"
+    return name or actor
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """One line of history in words."""
+
+    icon: str
+    tone: str
+    actor: str
+    said: str
+    then: str
+    """What followed from it: the decision's sentence, or the reason that was given."""
+    folds_as: str = ""
+    """Lines in a row with the same non-empty word are folded into one."""
+
+
+def told(*, verb: str, actor: str, entry: Mapping[str, Any]) -> Told:
+    """A history row as a sentence. A verb without a sentence of its own is shown by name, never hidden."""
+    by = who(actor)
+    step = entry.get("set") or {}
+    decision = step.get("decision") or {}
+    message = str(decision.get("message") or "")
+    attempt = str(entry.get("attempt") or "")
+    opened = entry.get("opens") or {}
+    if verb == "open_operation":
+        number = opened.get("number")
+        said = "recorded the intent and its payload"
+        if number:
+            return Told(
+                icon="flag", tone="gray", actor=by, said=f"{said}, and was permitted attempt-{number:02d}.", then=""
+            )
+        return Told(icon="flag", tone="gray", actor=by, said=f"{said}.", then=message)
+    if verb == "open_attempt":
+        licence = opened.get("licence")
+        because = f" because {LICENCES[Licence(licence)]}" if licence else ""
+        said = f"was permitted attempt-{opened.get('number', 0):02d}{because}."
+        return Told(icon="paper-airplane", tone="blue", actor=by, said=said, then="")
+    if verb == "record_observation":
+        said = f"reported what it saw of {attempt or 'an attempt'}."
+        return Told(icon="chat-bubble-left", tone=_tone(step), actor=by, said=said, then=message)
+    if verb == "lapse_attempt":
+        said = f"{attempt or 'An attempt'} ended without a report. Its effect is unknown, not failed."
+        return Told(icon="clock", tone="amber", actor="", said=said, then=message)
+    if verb == "record_lookup":
+        return _lookup(entry, step, message)
+    if verb == "end_wait":
+        return Told(icon="clock", tone="gray", actor="", said="The wait is over. The harness may ask again.", then="")
+    if verb == "end_by_limit":
+        return Told(icon="stop-circle", tone=_tone(step), actor="", said="A limit was reached.", then=message)
+    if verb in ("attest", "countersign"):
+        return _attested(verb, by, entry)
+    if verb == "look_again":
+        return Told(icon="arrow-path", tone="gray", actor=by, said="asked for another look at the owner now.", then="")
+    words = verb.replace("_", " ")
+    return Told(icon="ellipsis-horizontal", tone="gray", actor=by, said=f"did “{words}”.", then=message)
+
+
+def _lookup(entry: Mapping[str, Any], step: Mapping[str, Any], message: str) -> Told:
+    evidence = (entry.get("evidence") or [{}])[0]
+    outcome = str(evidence.get("outcome") or "")
+    source = str(entry.get("lookup") or evidence.get("source") or "the owner")
+    said = f"asked {source}: {LOOKUPS.get(outcome, outcome.replace('_', ' '))}."
+    moved = step.get("state") in (State.SETTLED.value, State.ESCALATED.value)
+    return Told(
+        icon="magnifying-glass",
+        tone=_tone(step) if moved else "gray",
+        actor="Ascertain",
+        said=said,
+        then=message,
+        folds_as="" if moved else f"{source} {outcome} {message}",
+    )
+
+
+def _attested(verb: str, by: str, entry: Mapping[str, Any]) -> Told:
+    answer = str(entry.get("answer") or "")
+    name = ANSWERS[Answer(answer)].name if answer in list(Answer) else answer
+    tone = ANSWERS[Answer(answer)].tone if answer in list(Answer) else "gray"
+    if verb == "countersign":
+        said = f"signed {entry.get('signs', 'the first person')}'s answer: {name}."
+    elif entry.get("counts") is False:
+        said = f"answered: {name}. It waits for a second person's signature."
+    else:
+        said = f"answered: {name}."
+    return Told(icon="user", tone=tone, actor=by, said=said, then=str(entry.get("reason") or ""))
+
+
+def _tone(step: Mapping[str, Any]) -> str:
+    state = step.get("state")
+    if state == State.SETTLED.value and step.get("outcome") in list(Outcome):
+        return OUTCOMES[Outcome(str(step["outcome"]))].tone
+    if state in list(State):
+        return STATES[State(str(state))].tone
+    return "gray"

@@ -1,0 +1,245 @@
+// What Ascertain's pages do beyond plain HTML. Everything here is a convenience: each page is whole without it.
+"use strict";
+
+const page = document.documentElement;
+const POLL_MS = 5000;
+page.dataset.js = "";
+
+// ---- small things ------------------------------------------------------------------------------------------------
+
+const byId = (id) => document.getElementById(id);
+const words = (text) => { const box = byId("live-words"); if (box) box.textContent = text; };
+
+let toastEnds;
+function toast(text, link) {
+  const box = byId("toast");
+  if (!box) return;
+  box.textContent = text;
+  if (link) {
+    const a = document.createElement("a");
+    a.href = link.href; a.textContent = link.text; a.target = "_blank"; a.rel = "noopener";
+    box.append(" ", a);
+  }
+  clearTimeout(toastEnds);
+  if (!link) toastEnds = setTimeout(() => { box.textContent = ""; }, 4000);
+}
+
+const signedOut = () => toast("You are signed out. Nothing you wrote is lost.", { href: "/sign-in/", text: "Sign in in a new tab, then go on here." });
+
+// ---- times: the words of recovery/web/moments.py, kept fresh -------------------------------------------------------
+
+function span(s) {
+  if (s < 60) return `${s} s`;
+  if (s < 3600) return `${Math.floor(s / 60)} m`;
+  if (s < 172800) return `${Math.floor(s / 3600)} h`;
+  return `${Math.floor(s / 86400)} d`;
+}
+function told(shape, seconds) {
+  const length = span(Math.abs(seconds));
+  if (shape === "age") return span(Math.max(-seconds, 0));
+  if (shape === "ago") return seconds > -5 ? "just now" : `${length} ago`;
+  if (seconds > 0) return `in ${length}`;
+  return shape === "in" ? "now" : `passed ${length} ago`;
+}
+let clockOffset = 0; // server minus browser, in ms, from the Date header of polls
+function freshenTimes(root = document) {
+  const now = Date.now() + clockOffset;
+  for (const time of root.querySelectorAll("time[data-shape]")) {
+    const text = told(time.dataset.shape, Math.trunc((Date.parse(time.dateTime) - now) / 1000));
+    if (time.textContent !== text) time.textContent = text;
+  }
+}
+setInterval(() => { if (!document.hidden) freshenTimes(); }, 5000);
+
+// ---- polling: every 5 s while somebody looks; 304 swaps nothing -----------------------------------------------------
+
+async function look() {
+  const box = document.querySelector("[data-live]");
+  if (!box || !box.dataset.live || document.hidden) return;
+  const rows = box.querySelectorAll("tr[data-version]");
+  const url = new URL(box.dataset.live, location.origin);
+  if (box.id === "list") url.searchParams.set("shown", Array.from(rows, (r) => `${r.id.slice(2)}.${r.dataset.version}`).join(","));
+  const headers = { "X-Live": "1" };
+  if (box.dataset.etag) headers["If-None-Match"] = box.dataset.etag;
+  let answer;
+  try {
+    answer = await fetch(url, { headers, cache: "no-store", credentials: "same-origin", redirect: "manual" });
+  } catch { return; } // the network is away; the next look tells
+  if (answer.status === 401) { signedOut(); return; }
+  const date = Date.parse(answer.headers.get("Date") || "");
+  if (date) clockOffset = Math.abs(date - Date.now()) > 2000 ? date - Date.now() : 0;
+  if (answer.status !== 200 || !box.isConnected) return;
+  const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
+  if (!box.isConnected) return;
+  box.dataset.etag = answer.headers.get("ETag") || "";
+  if (box.id === "list") takeRows(box, fresh); else takeParts(box, fresh);
+  freshenTimes(box);
+}
+
+function replaceKeepingFocus(old, fresh) {
+  const had = old.contains(document.activeElement) ? document.activeElement : null;
+  const again = had && (had.id ? `#${CSS.escape(had.id)}` : had.matches(".open") ? ".open" : null);
+  for (const details of old.querySelectorAll("details[id]")) {
+    const same = fresh.querySelector(`#${CSS.escape(details.id)}`);
+    if (same) same.open = details.open;
+  }
+  old.replaceWith(fresh);
+  if (again) fresh.querySelector(again)?.focus({ preventScroll: true });
+  if (window.htmx) window.htmx.process(fresh);
+}
+
+function takeRows(box, fresh) {
+  for (const id of ["scope", "fed", "tabs", "newer"]) {
+    const old = byId(id), now = fresh.getElementById(id);
+    if (old && now) replaceKeepingFocus(old, document.adoptNode(now));
+  }
+  let changed = 0;
+  for (const row of Array.from(fresh.querySelectorAll("#changed > tr"))) {
+    const old = byId(row.id);
+    if (!old || (old.dataset.version === row.dataset.version && old.classList.contains("has-left"))) continue;
+    const now = document.adoptNode(row);
+    now.classList.add("has-changed");
+    replaceKeepingFocus(old, now);
+    changed += 1;
+  }
+  const newer = byId("newer");
+  if (!newer.hidden) words(`${newer.textContent.trim().split(" ")[0]} new operations wait.`);
+  else if (changed) words(`${changed} rows changed.`);
+}
+
+function isTyped(part) {
+  if (part.querySelector("details[name=answer][open]") && part.contains(document.activeElement)) return true;
+  return Array.from(part.querySelectorAll("textarea, input.input")).some((field) => field.value !== field.defaultValue);
+}
+
+function takeParts(box, fresh) {
+  const next = fresh.getElementById("operation");
+  if (!next) return;
+  for (const now of Array.from(next.querySelectorAll("[data-part]"))) {
+    const old = byId(now.id);
+    if (!old) { // a part that was not there before: stand it behind its neighbour
+      const before = now.previousElementSibling && byId(now.previousElementSibling.id);
+      if (before) before.after(document.adoptNode(now));
+      continue;
+    }
+    if (now.id === "decide" && isTyped(old)) {
+      if (!byId("decide-moved")) {
+        const note = document.createElement("p");
+        note.id = "decide-moved"; note.className = "notice tone-amber"; note.setAttribute("role", "status");
+        note.textContent = "It changed while you are writing. See the history; what you record now will first be shown against it.";
+        old.prepend(note);
+      }
+      continue;
+    }
+    replaceKeepingFocus(old, document.adoptNode(now));
+  }
+  for (const old of Array.from(box.querySelectorAll("[data-part]"))) if (!next.querySelector(`#${CSS.escape(old.id)}`) && !fresh.getElementById(old.id) && !document.body.contains(byId(old.id))) old.remove();
+  words("This operation changed.");
+}
+
+setInterval(look, POLL_MS);
+document.addEventListener("visibilitychange", () => { if (!document.hidden) { freshenTimes(); look(); } });
+
+function loadNewer() {
+  const box = byId("list");
+  if (!box || byId("newer")?.hidden) return;
+  window.htmx.ajax("GET", box.dataset.here, { target: "#list", swap: "outerHTML" });
+}
+document.addEventListener("click", (event) => {
+  if (event.target.closest("#newer a")) { event.preventDefault(); loadNewer(); }
+  const opens = event.target.closest("[data-opens]");
+  if (opens) byId(opens.dataset.opens).showModal();
+  const closes = event.target.closest("[data-closes]");
+  if (closes) byId(closes.dataset.closes).close();
+  const copies = event.target.closest("[data-copies]");
+  if (copies) copy(byId(copies.dataset.copies).textContent);
+  for (const menu of document.querySelectorAll("details.menu[open]")) if (!menu.contains(event.target)) menu.open = false;
+});
+
+async function copy(text) {
+  try { await navigator.clipboard.writeText(text); toast(`Copied ${text}`); }
+  catch { toast("This browser does not let pages copy. Select the id and copy it."); }
+}
+
+// ---- keys -----------------------------------------------------------------------------------------------------------
+
+const links = () => Array.from(document.querySelectorAll("#rows a.open"));
+function move(step) {
+  const all = links();
+  if (!all.length) return;
+  const here = all.indexOf(document.activeElement);
+  const at = here < 0 ? (step > 0 ? Math.max(all.findIndex((a) => a.closest("tr").id === sessionStorage.getItem("row")), 0) : all.length - 1) : Math.min(Math.max(here + step, 0), all.length - 1);
+  all[at].focus();
+  all[at].closest("tr").scrollIntoView({ block: "nearest" });
+}
+function openAnswer(key) {
+  const details = document.querySelector(`details[name=answer][data-key="${key}"]`);
+  if (!details) return false;
+  for (const other of document.querySelectorAll("details[name=answer][open]")) if (other !== details) other.open = false;
+  details.open = true;
+  details.querySelector(".input")?.focus();
+  details.scrollIntoView({ block: "nearest" });
+  return true;
+}
+let leader = 0;
+document.addEventListener("keydown", (event) => {
+  const field = event.target.closest("input, textarea, select, [contenteditable]");
+  if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) {
+    const form = event.target.closest("form[data-commits]") || document.querySelector("details[name=answer][open] form[data-commits]");
+    if (form) { event.preventDefault(); form.requestSubmit(form.querySelector("button[value]")); }
+    return;
+  }
+  if (event.key === "Escape") {
+    const menu = document.querySelector("details.menu[open]");
+    if (menu) { menu.open = false; menu.querySelector("summary").focus(); return; }
+    const answer = event.target.closest("details[name=answer][open]");
+    if (answer) { answer.open = false; answer.querySelector("summary").focus(); return; }
+    if (field) field.blur();
+    return;
+  }
+  if (field || event.ctrlKey || event.metaKey || event.altKey || page.dataset.keys === "off" || document.querySelector("dialog[open]")) return;
+  const led = Date.now() - leader < 1200;
+  leader = 0;
+  if (led) { if (event.key === "q") location.href = "/queue/"; return; }
+  switch (event.key) {
+    case "g": leader = Date.now(); return;
+    case "j": move(1); break;
+    case "k": move(-1); break;
+    case "/": if (!byId("q")) return; byId("q").focus(); byId("q").select(); break;
+    case "?": byId("help")?.showModal(); break;
+    case ".": loadNewer(); break;
+    case "v": case "y": document.querySelector(`button[data-key="${event.key}"]`)?.click(); break;
+    case "1": case "2": case "3": case "4": if (!openAnswer(event.key)) return; break;
+    default: return;
+  }
+  event.preventDefault();
+});
+
+// ---- where the list was ---------------------------------------------------------------------------------------------
+
+document.addEventListener("focusin", (event) => {
+  const row = event.target.closest("#rows tr[id]");
+  if (row) sessionStorage.setItem("row", row.id);
+});
+if (byId("list")) sessionStorage.setItem("list", location.pathname + location.search);
+else if (byId("back") && sessionStorage.getItem("list")) byId("back").href = sessionStorage.getItem("list");
+
+// ---- htmx -----------------------------------------------------------------------------------------------------------
+
+document.addEventListener("htmx:responseError", (event) => {
+  if (event.detail.xhr.status === 401) signedOut();
+  else if (event.detail.xhr.status === 403) toast("This is not allowed for you. Nothing was changed; reload the page to see why.");
+  else toast("That did not work, and it may or may not have been recorded. Look at the history before you try again.");
+});
+document.addEventListener("htmx:sendError", () => toast("The server cannot be reached. It may or may not have been recorded: look at the history before you try again."));
+document.addEventListener("htmx:afterSettle", (event) => {
+  freshenTimes();
+  const target = event.detail.target;
+  if (target.id === "list" || byId("list")) sessionStorage.setItem("list", location.pathname + location.search);
+  const remembered = byId("rows") && byId(sessionStorage.getItem("row") || "");
+  if (event.detail.requestConfig?.path === byId("list")?.dataset.here && remembered) remembered.querySelector("a.open").focus({ preventScroll: true });
+  const notice = byId("notice");
+  const wrong = document.querySelector("#operation [aria-invalid=true]");
+  if (wrong) wrong.focus(); else if (notice) notice.focus();
+});
+freshenTimes();

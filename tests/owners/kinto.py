@@ -1,0 +1,165 @@
+"""Kinto, a real third-party record store, as an owner on loopback.
+
+It lives in an environment of its own (it needs setuptools below 80), built once below `.local/owners/` and shared by
+all test processes. Record ids match `^[a-zA-Z0-9][a-zA-Z0-9_-]*$` (kinto.core.storage.generators, 26.5.0), so operation
+ids that travel as record ids must too: `ticket-create-case-8472`, without `:` or `.`.
+"""
+
+import base64
+import fcntl
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+import venv
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+VERSION = "26.5.0"
+REQUIREMENTS = (f"kinto=={VERSION}", "setuptools<80")
+CREDENTIAL = "KINTO_CREDENTIAL"
+"""The environment variable that the contract names; its value is a whole `Authorization` header."""
+AUTHORIZATION = "Basic " + base64.b64encode(b"ascertain:recovery").decode()
+CONTRACT = Path(__file__).with_name("kinto_tickets.yaml")
+TOOL = "kinto.tickets.create"
+
+_SETTINGS = """\
+[server:main]
+use = egg:waitress#main
+host = 127.0.0.1
+port = %(http_port)s
+
+[app:main]
+use = egg:kinto
+kinto.storage_backend = kinto.core.storage.memory
+kinto.cache_backend = kinto.core.cache.memory
+kinto.permission_backend = kinto.core.permission.memory
+kinto.userid_hmac_secret = tests-only
+kinto.bucket_create_principals = system.Authenticated
+multiauth.policies = basicauth
+"""
+"""Kinto's own basic authentication, which takes any name and password as that user."""
+
+_ROOT = Path(__file__).resolve().parents[2] / ".local" / "owners"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kinto:
+    """A running Kinto."""
+
+    port: int
+    pid: int
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def make_collection(self, bucket: str, collection: str) -> None:
+        """Create both; what exists already stays."""
+        self._call("PUT", f"/v1/buckets/{bucket}")
+        self._call("PUT", f"/v1/buckets/{bucket}/collections/{collection}")
+
+    def records(self, bucket: str, collection: str) -> list[dict[str, Any]]:
+        """Every record, asked past any proxy."""
+        records: list[dict[str, Any]] = self._call("GET", f"{records_path(bucket, collection)}?_limit=1000")["data"]
+        return records
+
+    def count(self, bucket: str, collection: str) -> int:
+        """How many records there are, asked past any proxy."""
+        return len(self.records(bucket, collection))
+
+    def _call(self, method: str, path: str) -> Any:
+        request = urllib.request.Request(self.url + path, method=method, headers={"authorization": AUTHORIZATION})
+        with urllib.request.urlopen(request, timeout=10) as answer:
+            return json.load(answer)
+
+
+def records_path(bucket: str, collection: str) -> str:
+    """The path of a collection's records."""
+    return f"/v1/buckets/{bucket}/collections/{collection}/records"
+
+
+def executable() -> Path:
+    """The `kinto` command, installed first when it is not there. Safe to call from many processes at once."""
+    home = _ROOT / f"kinto-{VERSION}"
+    stamp = home / "finished"
+    _ROOT.mkdir(parents=True, exist_ok=True)
+    with (_ROOT / f"kinto-{VERSION}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not stamp.exists() or stamp.read_text() != _recipe():
+            venv.EnvBuilder(clear=True, with_pip=True).create(home)
+            pip = [home / "bin" / "python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+            subprocess.run([*pip, *REQUIREMENTS], check=True, timeout=600)
+            # Last, so that an environment that was interrupted half-way is built again.
+            stamp.write_text(_recipe())
+    return home / "bin" / "kinto"
+
+
+@contextmanager
+def running(folder: Path) -> Iterator[Kinto]:
+    """A fresh Kinto that keeps its records in memory, stopped at the end. `folder` holds its settings and output."""
+    command = executable()
+    settings = folder / "kinto.ini"
+    settings.write_text(_SETTINGS)
+    port = _free_port()
+    with (folder / "kinto.log").open("wb") as output:
+        process = subprocess.Popen(
+            [command, "start", "--ini", settings, "--port", str(port)],
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            stdin=subprocess.DEVNULL,
+            start_new_session=True,
+            env=os.environ | {"PYTHONWARNINGS": "ignore"},
+        )
+    try:
+        kinto = Kinto(port=port, pid=process.pid)
+        _until_up(kinto, process, folder / "kinto.log")
+        yield kinto
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGTERM)
+        try:
+            process.wait(10)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait(10)
+
+
+def contract(*, bucket: str, collection: str) -> str:
+    """The contract of `tickets` kept as Kinto records, as YAML."""
+    return CONTRACT.read_text().replace("BUCKET", bucket).replace("COLLECTION", collection)
+
+
+def _recipe() -> str:
+    return f"{sys.version_info[:2]} {REQUIREMENTS}\n"
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def _until_up(kinto: Kinto, process: subprocess.Popen[bytes], log: Path) -> None:
+    until = time.monotonic() + 60
+    while time.monotonic() < until:
+        if process.poll() is not None:
+            break
+        try:
+            kinto._call("GET", "/v1/__heartbeat__")
+        except urllib.error.HTTPError:
+            raise
+        except OSError:
+            time.sleep(0.1)
+        else:
+            return
+    raise RuntimeError(f"Kinto did not start:\n{log.read_text()[-2000:]}")
