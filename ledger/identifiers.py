@@ -9,5 +9,7 @@ def new_id() -> UUID:
     """A new UUIDv7. Its clock only orders rows on disk; no rule reads it."""
     milliseconds = time.time_ns() // 1_000_000
     tail = int.from_bytes(os.urandom(10), "big")
-    value = (milliseconds & (2**48 - 1)) << 80 | 0x7 << 76 | (tail >> 68 & 0xFFF) << 64 | 0b10 << 62 | tail & (2**62 - 1)
+    value = (
+        (milliseconds & (2**48 - 1)) << 80 | 0x7 << 76 | (tail >> 68 & 0xFFF) << 64 | 0b10 << 62 | tail & (2**62 - 1)
+    )
     return UUID(int=value)

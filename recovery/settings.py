@@ -1,11 +1,13 @@
 """Django's settings. Everything that differs between machines comes from the environment (see .env.example)."""
 
+import logging
 import os
 import secrets
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
+import structlog
 from csp.constants import NONE, SELF
 
 from recovery.local.postgres import pointer
@@ -40,7 +42,7 @@ def _database(url: str) -> dict[str, Any]:
         "OPTIONS": {
             **query,
             "pool": {"min_size": 1, "max_size": int(os.environ.get("ASCERTAIN_POOL_SIZE", "8")), "timeout": 10},
-            "server_side_binding": False,
+            "server_side_binding": True,
             "prepare_threshold": 5,
             "application_name": "ascertain",
         },
@@ -120,14 +122,14 @@ CONTENT_SECURITY_POLICY = {
     }
 }
 STATIC_URL = "static/"
-STATIC_ROOT = BASE_DIR / ".local" / "static"
+STATIC_ROOT = os.environ.get("ASCERTAIN_STATIC_ROOT")
+"""Where `collectstatic` puts compressed copies for production; absent: files are served from where they lie."""
 STATICFILES_DIRS = [BASE_DIR / "static"]
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
     "staticfiles": {"BACKEND": "whitenoise.storage.CompressedStaticFilesStorage"},
 }
-WHITENOISE_USE_FINDERS = True
-"""Files are served from where they lie; no collect step is needed before the first page."""
+WHITENOISE_USE_FINDERS = STATIC_ROOT is None
 
 LOGIN_URL = "/sign-in/"
 LOGIN_REDIRECT_URL = "/queue/"
@@ -155,6 +157,19 @@ LOGGING: dict[str, Any] = {
     "root": {"handlers": ["console"], "level": os.environ.get("ASCERTAIN_LOG_LEVEL", "WARNING")},
 }
 
-CELERY_BROKER_URL = os.environ.get("CELERY_BROKER_URL") or ("pgmq://" if LOCAL else "")
+# One JSON object a line. Tracebacks hold no local variables: those hold tokens and payloads.
+structlog.configure(
+    processors=[
+        structlog.contextvars.merge_contextvars,
+        structlog.processors.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+        structlog.processors.ExceptionRenderer(structlog.tracebacks.ExceptionDictTransformer(show_locals=False)),
+        structlog.processors.JSONRenderer(),
+    ],
+    wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
+    cache_logger_on_first_use=True,
+)
+
+CELERY_BROKER_URL = os.environ.get("CELERY_BROKER_URL") or (LOCAL or {}).get("broker_url", "")
 ASCERTAIN_OWNER_ADAPTERS = os.environ.get("ASCERTAIN_OWNER_ADAPTERS", "")
 """Dotted path of a module whose `register(registry)` adds or replaces owner adapters (recovery/owners/registry.py)."""

@@ -10,460 +10,872 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     initial = True
 
     dependencies = [
-        ('auth', '0012_alter_user_first_name_max_length'),
+        ("auth", "0012_alter_user_first_name_max_length"),
     ]
 
     operations = [
         migrations.CreateModel(
-            name='Heartbeat',
+            name="Heartbeat",
             fields=[
-                ('part', models.CharField(max_length=60, primary_key=True, serialize=False)),
-                ('at', models.DateTimeField()),
+                ("part", models.CharField(max_length=60, primary_key=True, serialize=False)),
+                ("at", models.DateTimeField()),
             ],
             options={
-                'db_table': 'heartbeat',
+                "db_table": "heartbeat",
             },
         ),
         migrations.CreateModel(
-            name='Owner',
+            name="Owner",
             fields=[
-                ('id', models.UUIDField(editable=False, primary_key=True, serialize=False)),
-                ('name', models.CharField(max_length=120)),
-                ('base_url', models.CharField(max_length=500)),
+                ("id", models.UUIDField(editable=False, primary_key=True, serialize=False)),
+                ("name", models.CharField(max_length=120)),
+                ("base_url", models.CharField(max_length=500)),
             ],
             options={
-                'db_table': 'owner',
+                "db_table": "owner",
             },
         ),
         migrations.CreateModel(
-            name='Workspace',
+            name="Workspace",
             fields=[
-                ('id', models.UUIDField(editable=False, primary_key=True, serialize=False)),
-                ('slug', models.SlugField(max_length=60, unique=True)),
-                ('name', models.CharField(max_length=120)),
-                ('created_at', models.DateTimeField()),
+                ("id", models.UUIDField(editable=False, primary_key=True, serialize=False)),
+                ("slug", models.SlugField(max_length=60, unique=True)),
+                ("name", models.CharField(max_length=120)),
+                ("created_at", models.DateTimeField()),
             ],
             options={
-                'db_table': 'workspace',
+                "db_table": "workspace",
             },
         ),
         migrations.CreateModel(
-            name='Person',
+            name="Person",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('password', models.CharField(max_length=128, verbose_name='password')),
-                ('last_login', models.DateTimeField(blank=True, null=True, verbose_name='last login')),
-                ('is_superuser', models.BooleanField(default=False, help_text='Designates that this user has all permissions without explicitly assigning them.', verbose_name='superuser status')),
-                ('username', models.CharField(error_messages={'unique': 'A user with that username already exists.'}, help_text='Required. 150 characters or fewer. Letters, digits and @/./+/-/_ only.', max_length=150, unique=True, validators=[django.contrib.auth.validators.UnicodeUsernameValidator()], verbose_name='username')),
-                ('first_name', models.CharField(blank=True, max_length=150, verbose_name='first name')),
-                ('last_name', models.CharField(blank=True, max_length=150, verbose_name='last name')),
-                ('email', models.EmailField(blank=True, max_length=254, verbose_name='email address')),
-                ('is_staff', models.BooleanField(default=False, help_text='Designates whether the user can log into this admin site.', verbose_name='staff status')),
-                ('is_active', models.BooleanField(default=True, help_text='Designates whether this user should be treated as active. Unselect this instead of deleting accounts.', verbose_name='active')),
-                ('date_joined', models.DateTimeField(default=django.utils.timezone.now, verbose_name='date joined')),
-                ('groups', models.ManyToManyField(blank=True, help_text='The groups this user belongs to. A user will get all permissions granted to each of their groups.', related_name='user_set', related_query_name='user', to='auth.group', verbose_name='groups')),
-                ('user_permissions', models.ManyToManyField(blank=True, help_text='Specific permissions for this user.', related_name='user_set', related_query_name='user', to='auth.permission', verbose_name='user permissions')),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("password", models.CharField(max_length=128, verbose_name="password")),
+                ("last_login", models.DateTimeField(blank=True, null=True, verbose_name="last login")),
+                (
+                    "is_superuser",
+                    models.BooleanField(
+                        default=False,
+                        help_text="Designates that this user has all permissions without explicitly assigning them.",
+                        verbose_name="superuser status",
+                    ),
+                ),
+                (
+                    "username",
+                    models.CharField(
+                        error_messages={"unique": "A user with that username already exists."},
+                        help_text="Required. 150 characters or fewer. Letters, digits and @/./+/-/_ only.",
+                        max_length=150,
+                        unique=True,
+                        validators=[django.contrib.auth.validators.UnicodeUsernameValidator()],
+                        verbose_name="username",
+                    ),
+                ),
+                ("first_name", models.CharField(blank=True, max_length=150, verbose_name="first name")),
+                ("last_name", models.CharField(blank=True, max_length=150, verbose_name="last name")),
+                ("email", models.EmailField(blank=True, max_length=254, verbose_name="email address")),
+                (
+                    "is_staff",
+                    models.BooleanField(
+                        default=False,
+                        help_text="Designates whether the user can log into this admin site.",
+                        verbose_name="staff status",
+                    ),
+                ),
+                (
+                    "is_active",
+                    models.BooleanField(
+                        default=True,
+                        help_text="Designates whether this user should be treated as active. Unselect this instead of deleting accounts.",
+                        verbose_name="active",
+                    ),
+                ),
+                ("date_joined", models.DateTimeField(default=django.utils.timezone.now, verbose_name="date joined")),
+                (
+                    "groups",
+                    models.ManyToManyField(
+                        blank=True,
+                        help_text="The groups this user belongs to. A user will get all permissions granted to each of their groups.",
+                        related_name="user_set",
+                        related_query_name="user",
+                        to="auth.group",
+                        verbose_name="groups",
+                    ),
+                ),
+                (
+                    "user_permissions",
+                    models.ManyToManyField(
+                        blank=True,
+                        help_text="Specific permissions for this user.",
+                        related_name="user_set",
+                        related_query_name="user",
+                        to="auth.permission",
+                        verbose_name="user permissions",
+                    ),
+                ),
             ],
             options={
-                'verbose_name': 'user',
-                'verbose_name_plural': 'users',
-                'db_table': 'person',
-                'abstract': False,
+                "verbose_name": "user",
+                "verbose_name_plural": "users",
+                "db_table": "person",
+                "abstract": False,
             },
             managers=[
-                ('objects', django.contrib.auth.models.UserManager()),
+                ("objects", django.contrib.auth.models.UserManager()),
             ],
         ),
         migrations.CreateModel(
-            name='ApiToken',
+            name="ApiToken",
             fields=[
-                ('id', models.UUIDField(editable=False, primary_key=True, serialize=False)),
-                ('name', models.CharField(max_length=120)),
-                ('prefix', models.CharField(max_length=16, unique=True)),
-                ('hash', models.BinaryField()),
-                ('scopes', django.contrib.postgres.fields.ArrayField(base_field=models.CharField(max_length=32), size=None)),
-                ('principals', django.contrib.postgres.fields.ArrayField(base_field=models.CharField(max_length=120), default=list, size=None)),
-                ('created_at', models.DateTimeField()),
-                ('expires_at', models.DateTimeField()),
-                ('revoked_at', models.DateTimeField(null=True)),
-                ('created_by', models.ForeignKey(null=True, on_delete=django.db.models.deletion.PROTECT, to=settings.AUTH_USER_MODEL)),
-                ('workspace', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, to='ledger.workspace')),
+                ("id", models.UUIDField(editable=False, primary_key=True, serialize=False)),
+                ("name", models.CharField(max_length=120)),
+                ("prefix", models.CharField(max_length=16, unique=True)),
+                ("hash", models.BinaryField()),
+                (
+                    "scopes",
+                    django.contrib.postgres.fields.ArrayField(base_field=models.CharField(max_length=32), size=None),
+                ),
+                (
+                    "principals",
+                    django.contrib.postgres.fields.ArrayField(
+                        base_field=models.CharField(max_length=120), default=list, size=None
+                    ),
+                ),
+                ("created_at", models.DateTimeField()),
+                ("expires_at", models.DateTimeField()),
+                ("revoked_at", models.DateTimeField(null=True)),
+                (
+                    "created_by",
+                    models.ForeignKey(
+                        null=True, on_delete=django.db.models.deletion.PROTECT, to=settings.AUTH_USER_MODEL
+                    ),
+                ),
+                ("workspace", models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, to="ledger.workspace")),
             ],
             options={
-                'db_table': 'api_token',
+                "db_table": "api_token",
             },
         ),
         migrations.CreateModel(
-            name='Attestation',
+            name="Attestation",
             fields=[
-                ('id', models.UUIDField(editable=False, primary_key=True, serialize=False)),
-                ('answer', models.CharField(max_length=24)),
-                ('reason', models.TextField(default='')),
-                ('evidence_url', models.CharField(default='', max_length=2000)),
-                ('version_seen', models.PositiveIntegerField()),
-                ('at', models.DateTimeField()),
-                ('person', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, to=settings.AUTH_USER_MODEL)),
-                ('signs', models.ForeignKey(null=True, on_delete=django.db.models.deletion.PROTECT, to='ledger.attestation')),
+                ("id", models.UUIDField(editable=False, primary_key=True, serialize=False)),
+                ("answer", models.CharField(max_length=24)),
+                ("reason", models.TextField(default="")),
+                ("evidence_url", models.CharField(default="", max_length=2000)),
+                ("version_seen", models.PositiveIntegerField()),
+                ("at", models.DateTimeField()),
+                ("person", models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, to=settings.AUTH_USER_MODEL)),
+                (
+                    "signs",
+                    models.ForeignKey(null=True, on_delete=django.db.models.deletion.PROTECT, to="ledger.attestation"),
+                ),
             ],
             options={
-                'db_table': 'attestation',
+                "db_table": "attestation",
             },
         ),
         migrations.CreateModel(
-            name='ContractVersion',
+            name="ContractVersion",
             fields=[
-                ('id', models.UUIDField(editable=False, primary_key=True, serialize=False)),
-                ('number', models.PositiveIntegerField()),
-                ('document', models.TextField()),
-                ('digest', models.BinaryField()),
-                ('published_at', models.DateTimeField()),
-                ('published_by', models.ForeignKey(null=True, on_delete=django.db.models.deletion.PROTECT, to=settings.AUTH_USER_MODEL)),
+                ("id", models.UUIDField(editable=False, primary_key=True, serialize=False)),
+                ("number", models.PositiveIntegerField()),
+                ("document", models.TextField()),
+                ("digest", models.BinaryField()),
+                ("published_at", models.DateTimeField()),
+                (
+                    "published_by",
+                    models.ForeignKey(
+                        null=True, on_delete=django.db.models.deletion.PROTECT, to=settings.AUTH_USER_MODEL
+                    ),
+                ),
             ],
             options={
-                'db_table': 'contract_version',
+                "db_table": "contract_version",
             },
         ),
         migrations.CreateModel(
-            name='Operation',
+            name="Operation",
             fields=[
-                ('id', models.UUIDField(editable=False, primary_key=True, serialize=False)),
-                ('operation_id', models.CharField(max_length=200)),
-                ('principal', models.CharField(default='', max_length=120)),
-                ('agent', models.JSONField(null=True)),
-                ('trace_id', models.CharField(max_length=128, null=True)),
-                ('version', models.PositiveIntegerField()),
-                ('state', models.CharField(max_length=24)),
-                ('request', models.CharField(max_length=24)),
-                ('effect', models.CharField(max_length=24)),
-                ('verification', models.CharField(max_length=24)),
-                ('outcome', models.CharField(max_length=24, null=True)),
-                ('decision', models.JSONField()),
-                ('revision', models.PositiveSmallIntegerField(default=1)),
-                ('payload_digest', models.BinaryField()),
-                ('identity_digest', models.BinaryField(null=True)),
-                ('holds_identity', models.BooleanField(default=False)),
-                ('distinct_intent', models.BooleanField(default=False)),
-                ('repairs', models.PositiveSmallIntegerField(default=0)),
-                ('retries', models.PositiveSmallIntegerField(default=0)),
-                ('polls', models.PositiveIntegerField(default=0)),
-                ('replans', models.PositiveSmallIntegerField(default=0)),
-                ('network_attempts', models.PositiveIntegerField(default=0)),
-                ('cost', models.DecimalField(decimal_places=4, default=0, max_digits=12)),
-                ('clean_reads', models.PositiveSmallIntegerField(default=0)),
-                ('absence_since', models.DateTimeField(null=True)),
-                ('first_sent_at', models.DateTimeField(null=True)),
-                ('created_at', models.DateTimeField()),
-                ('changed_at', models.DateTimeField()),
-                ('deadline_at', models.DateTimeField()),
-                ('reconcile_until', models.DateTimeField()),
-                ('escalated_at', models.DateTimeField(null=True)),
-                ('settled_at', models.DateTimeField(null=True)),
-                ('awaits_signature', models.ForeignKey(null=True, on_delete=django.db.models.deletion.PROTECT, related_name='+', to='ledger.attestation')),
-                ('contract', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, to='ledger.contractversion')),
-                ('token', models.ForeignKey(null=True, on_delete=django.db.models.deletion.PROTECT, to='ledger.apitoken')),
+                ("id", models.UUIDField(editable=False, primary_key=True, serialize=False)),
+                ("operation_id", models.CharField(max_length=200)),
+                ("principal", models.CharField(default="", max_length=120)),
+                ("agent", models.JSONField(null=True)),
+                ("trace_id", models.CharField(max_length=128, null=True)),
+                ("version", models.PositiveIntegerField()),
+                ("state", models.CharField(max_length=24)),
+                ("request", models.CharField(max_length=24)),
+                ("effect", models.CharField(max_length=24)),
+                ("verification", models.CharField(max_length=24)),
+                ("outcome", models.CharField(max_length=24, null=True)),
+                ("decision", models.JSONField()),
+                ("revision", models.PositiveSmallIntegerField(default=1)),
+                ("payload_digest", models.BinaryField()),
+                ("identity_digest", models.BinaryField(null=True)),
+                ("holds_identity", models.BooleanField(default=False)),
+                ("distinct_intent", models.BooleanField(default=False)),
+                ("repairs", models.PositiveSmallIntegerField(default=0)),
+                ("retries", models.PositiveSmallIntegerField(default=0)),
+                ("polls", models.PositiveIntegerField(default=0)),
+                ("replans", models.PositiveSmallIntegerField(default=0)),
+                ("network_attempts", models.PositiveIntegerField(default=0)),
+                ("cost", models.DecimalField(decimal_places=4, default=0, max_digits=12)),
+                ("clean_reads", models.PositiveSmallIntegerField(default=0)),
+                ("absence_since", models.DateTimeField(null=True)),
+                ("first_sent_at", models.DateTimeField(null=True)),
+                ("created_at", models.DateTimeField()),
+                ("changed_at", models.DateTimeField()),
+                ("deadline_at", models.DateTimeField()),
+                ("reconcile_until", models.DateTimeField()),
+                ("escalated_at", models.DateTimeField(null=True)),
+                ("settled_at", models.DateTimeField(null=True)),
+                (
+                    "awaits_signature",
+                    models.ForeignKey(
+                        null=True,
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="+",
+                        to="ledger.attestation",
+                    ),
+                ),
+                (
+                    "contract",
+                    models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, to="ledger.contractversion"),
+                ),
+                (
+                    "token",
+                    models.ForeignKey(null=True, on_delete=django.db.models.deletion.PROTECT, to="ledger.apitoken"),
+                ),
             ],
             options={
-                'db_table': 'operation',
+                "db_table": "operation",
             },
         ),
         migrations.CreateModel(
-            name='Journal',
+            name="Journal",
             fields=[
-                ('pk', models.CompositePrimaryKey('operation', 'seq', blank=True, editable=False, primary_key=True, serialize=False)),
-                ('seq', models.PositiveIntegerField()),
-                ('at', models.DateTimeField()),
-                ('verb', models.CharField(max_length=40)),
-                ('actor', models.CharField(max_length=160)),
-                ('entry', models.TextField()),
-                ('hash', models.BinaryField()),
-                ('operation', models.ForeignKey(db_column='operation', on_delete=django.db.models.deletion.PROTECT, related_name='journal', to='ledger.operation')),
+                (
+                    "pk",
+                    models.CompositePrimaryKey(
+                        "operation", "seq", blank=True, editable=False, primary_key=True, serialize=False
+                    ),
+                ),
+                ("seq", models.PositiveIntegerField()),
+                ("at", models.DateTimeField()),
+                ("verb", models.CharField(max_length=40)),
+                ("actor", models.CharField(max_length=160)),
+                ("entry", models.TextField()),
+                ("hash", models.BinaryField()),
+                (
+                    "operation",
+                    models.ForeignKey(
+                        db_column="operation",
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="journal",
+                        to="ledger.operation",
+                    ),
+                ),
             ],
             options={
-                'db_table': 'journal',
-            },
-        ),
-        migrations.AddField(
-            model_name='attestation',
-            name='operation',
-            field=models.ForeignKey(db_column='operation', on_delete=django.db.models.deletion.PROTECT, related_name='attestations', to='ledger.operation'),
-        ),
-        migrations.CreateModel(
-            name='Attempt',
-            fields=[
-                ('pk', models.CompositePrimaryKey('operation', 'number', blank=True, editable=False, primary_key=True, serialize=False)),
-                ('number', models.PositiveSmallIntegerField()),
-                ('revision', models.PositiveSmallIntegerField()),
-                ('kind', models.CharField(max_length=12)),
-                ('repeats_a_write', models.BooleanField()),
-                ('licence', models.CharField(max_length=24, null=True)),
-                ('principal', models.CharField(default='', max_length=120)),
-                ('idempotency_key', models.CharField(max_length=300, null=True)),
-                ('timeout_ms', models.PositiveIntegerField()),
-                ('opened_at', models.DateTimeField()),
-                ('dispatch_by', models.DateTimeField()),
-                ('lapses_at', models.DateTimeField()),
-                ('closed_at', models.DateTimeField(null=True)),
-                ('effect', models.CharField(max_length=24)),
-                ('proof', models.CharField(max_length=24, null=True)),
-                ('failure_class', models.CharField(max_length=24, null=True)),
-                ('network_attempts', models.PositiveIntegerField(default=0)),
-                ('operation', models.ForeignKey(db_column='operation', on_delete=django.db.models.deletion.PROTECT, related_name='attempts', to='ledger.operation')),
-            ],
-            options={
-                'db_table': 'attempt',
-            },
-        ),
-        migrations.CreateModel(
-            name='Original',
-            fields=[
-                ('id', models.UUIDField(editable=False, primary_key=True, serialize=False)),
-                ('kind', models.CharField(max_length=12)),
-                ('body', models.TextField()),
-                ('operation', models.ForeignKey(db_column='operation', on_delete=django.db.models.deletion.PROTECT, to='ledger.operation')),
-            ],
-            options={
-                'db_table': 'original',
-            },
-        ),
-        migrations.CreateModel(
-            name='Revision',
-            fields=[
-                ('pk', models.CompositePrimaryKey('operation', 'number', blank=True, editable=False, primary_key=True, serialize=False)),
-                ('number', models.PositiveSmallIntegerField()),
-                ('digest', models.BinaryField()),
-                ('original', models.UUIDField()),
-                ('kind', models.CharField(max_length=12)),
-                ('reason', models.TextField(default='')),
-                ('field', models.CharField(max_length=300, null=True)),
-                ('created_at', models.DateTimeField()),
-                ('operation', models.ForeignKey(db_column='operation', on_delete=django.db.models.deletion.PROTECT, related_name='revisions', to='ledger.operation')),
-            ],
-            options={
-                'db_table': 'revision',
-            },
-        ),
-        migrations.CreateModel(
-            name='Tool',
-            fields=[
-                ('id', models.UUIDField(editable=False, primary_key=True, serialize=False)),
-                ('name', models.CharField(max_length=200)),
-                ('current', models.ForeignKey(null=True, on_delete=django.db.models.deletion.PROTECT, related_name='+', to='ledger.contractversion')),
-                ('owner', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, to='ledger.owner')),
-                ('workspace', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, to='ledger.workspace')),
-            ],
-            options={
-                'db_table': 'tool',
+                "db_table": "journal",
             },
         ),
         migrations.AddField(
-            model_name='operation',
-            name='tool',
-            field=models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, to='ledger.tool'),
-        ),
-        migrations.AddField(
-            model_name='contractversion',
-            name='tool',
-            field=models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='versions', to='ledger.tool'),
-        ),
-        migrations.AddField(
-            model_name='owner',
-            name='workspace',
-            field=models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, to='ledger.workspace'),
-        ),
-        migrations.AddField(
-            model_name='operation',
-            name='workspace',
-            field=models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, to='ledger.workspace'),
+            model_name="attestation",
+            name="operation",
+            field=models.ForeignKey(
+                db_column="operation",
+                on_delete=django.db.models.deletion.PROTECT,
+                related_name="attestations",
+                to="ledger.operation",
+            ),
         ),
         migrations.CreateModel(
-            name='Membership',
+            name="Attempt",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('role', models.CharField(max_length=24)),
-                ('person', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='memberships', to=settings.AUTH_USER_MODEL)),
-                ('workspace', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='memberships', to='ledger.workspace')),
+                (
+                    "pk",
+                    models.CompositePrimaryKey(
+                        "operation", "number", blank=True, editable=False, primary_key=True, serialize=False
+                    ),
+                ),
+                ("number", models.PositiveSmallIntegerField()),
+                ("revision", models.PositiveSmallIntegerField()),
+                ("kind", models.CharField(max_length=12)),
+                ("repeats_a_write", models.BooleanField()),
+                ("licence", models.CharField(max_length=24, null=True)),
+                ("principal", models.CharField(default="", max_length=120)),
+                ("idempotency_key", models.CharField(max_length=300, null=True)),
+                ("timeout_ms", models.PositiveIntegerField()),
+                ("opened_at", models.DateTimeField()),
+                ("dispatch_by", models.DateTimeField()),
+                ("lapses_at", models.DateTimeField()),
+                ("closed_at", models.DateTimeField(null=True)),
+                ("effect", models.CharField(max_length=24)),
+                ("proof", models.CharField(max_length=24, null=True)),
+                ("failure_class", models.CharField(max_length=24, null=True)),
+                ("network_attempts", models.PositiveIntegerField(default=0)),
+                (
+                    "operation",
+                    models.ForeignKey(
+                        db_column="operation",
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="attempts",
+                        to="ledger.operation",
+                    ),
+                ),
             ],
             options={
-                'db_table': 'membership',
+                "db_table": "attempt",
             },
         ),
         migrations.CreateModel(
-            name='Schedule',
+            name="Original",
             fields=[
-                ('operation', models.OneToOneField(db_column='operation', on_delete=django.db.models.deletion.PROTECT, primary_key=True, serialize=False, to='ledger.operation')),
-                ('next_check_at', models.DateTimeField()),
-                ('claimed_until', models.DateTimeField(null=True)),
+                ("id", models.UUIDField(editable=False, primary_key=True, serialize=False)),
+                ("kind", models.CharField(max_length=12)),
+                ("body", models.TextField()),
+                (
+                    "operation",
+                    models.ForeignKey(
+                        db_column="operation", on_delete=django.db.models.deletion.PROTECT, to="ledger.operation"
+                    ),
+                ),
             ],
             options={
-                'db_table': 'schedule',
-                'indexes': [models.Index(fields=['next_check_at'], name='schedule_due')],
+                "db_table": "original",
             },
         ),
         migrations.CreateModel(
-            name='Evidence',
+            name="Revision",
             fields=[
-                ('id', models.UUIDField(editable=False, primary_key=True, serialize=False)),
-                ('seq', models.PositiveIntegerField()),
-                ('attempt', models.PositiveSmallIntegerField(null=True)),
-                ('source', models.CharField(max_length=200)),
-                ('speaker', models.CharField(max_length=24)),
-                ('outcome', models.CharField(max_length=24)),
-                ('effect', models.CharField(max_length=24, null=True)),
-                ('proof', models.CharField(max_length=24, null=True)),
-                ('revision', models.CharField(max_length=200, null=True)),
-                ('digest', models.BinaryField()),
-                ('query', models.CharField(default='', max_length=600)),
-                ('principal', models.CharField(default='', max_length=120)),
-                ('event_at', models.DateTimeField(null=True)),
-                ('observed_at', models.DateTimeField()),
-                ('coverage', models.CharField(default='', max_length=12)),
-                ('original', models.UUIDField(null=True)),
-                ('detail', models.JSONField()),
-                ('operation', models.ForeignKey(db_column='operation', on_delete=django.db.models.deletion.PROTECT, related_name='evidence', to='ledger.operation')),
+                (
+                    "pk",
+                    models.CompositePrimaryKey(
+                        "operation", "number", blank=True, editable=False, primary_key=True, serialize=False
+                    ),
+                ),
+                ("number", models.PositiveSmallIntegerField()),
+                ("digest", models.BinaryField()),
+                ("original", models.UUIDField()),
+                ("kind", models.CharField(max_length=12)),
+                ("reason", models.TextField(default="")),
+                ("field", models.CharField(max_length=300, null=True)),
+                ("created_at", models.DateTimeField()),
+                (
+                    "operation",
+                    models.ForeignKey(
+                        db_column="operation",
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="revisions",
+                        to="ledger.operation",
+                    ),
+                ),
             ],
             options={
-                'db_table': 'evidence',
-                'constraints': [models.UniqueConstraint(fields=('operation', 'attempt', 'digest'), name='the_same_observation_is_evidence_once'), models.CheckConstraint(condition=models.Q(models.Q(('effect__in', ['none', 'applied']), _negated=True), ('proof__isnull', False), _connector='OR'), name='evidence_of_none_or_applied_names_its_proof'), models.CheckConstraint(condition=models.Q(models.Q(('effect__in', ['none', 'applied']), _negated=True), models.Q(('speaker__in', ['tool_text', 'verifier', 'ledger']), _negated=True), _connector='OR'), name='text_verifiers_and_the_ledger_prove_no_effect'), models.CheckConstraint(condition=models.Q(models.Q(('effect', 'none'), _negated=True), models.Q(('speaker', 'owner_index'), _negated=True), _connector='OR'), name='an_index_never_proves_absence'), models.CheckConstraint(condition=models.Q(('speaker__in', ['harness', 'gateway', 'owner_answer', 'owner_status', 'owner_index', 'owner_notice', 'verifier', 'tool_text', 'operator', 'ledger'])), name='evidence_speaker_is_a_known_word'), models.CheckConstraint(condition=models.Q(('effect__in', ['none', 'pending', 'applied', 'partial', 'unknown'])), name='evidence_effect_is_a_known_word'), models.CheckConstraint(condition=models.Q(('proof__in', ['not_sent', 'refused', 'contract_rule', 'owner_result', 'lookup_match', 'graded_absence', 'attested'])), name='evidence_proof_is_a_known_word')],
+                "db_table": "revision",
+            },
+        ),
+        migrations.CreateModel(
+            name="Tool",
+            fields=[
+                ("id", models.UUIDField(editable=False, primary_key=True, serialize=False)),
+                ("name", models.CharField(max_length=200)),
+                (
+                    "current",
+                    models.ForeignKey(
+                        null=True,
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="+",
+                        to="ledger.contractversion",
+                    ),
+                ),
+                ("owner", models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, to="ledger.owner")),
+                ("workspace", models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, to="ledger.workspace")),
+            ],
+            options={
+                "db_table": "tool",
+            },
+        ),
+        migrations.AddField(
+            model_name="operation",
+            name="tool",
+            field=models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, to="ledger.tool"),
+        ),
+        migrations.AddField(
+            model_name="contractversion",
+            name="tool",
+            field=models.ForeignKey(
+                on_delete=django.db.models.deletion.PROTECT, related_name="versions", to="ledger.tool"
+            ),
+        ),
+        migrations.AddField(
+            model_name="owner",
+            name="workspace",
+            field=models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, to="ledger.workspace"),
+        ),
+        migrations.AddField(
+            model_name="operation",
+            name="workspace",
+            field=models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, to="ledger.workspace"),
+        ),
+        migrations.CreateModel(
+            name="Membership",
+            fields=[
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("role", models.CharField(max_length=24)),
+                (
+                    "person",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="memberships",
+                        to=settings.AUTH_USER_MODEL,
+                    ),
+                ),
+                (
+                    "workspace",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE, related_name="memberships", to="ledger.workspace"
+                    ),
+                ),
+            ],
+            options={
+                "db_table": "membership",
+            },
+        ),
+        migrations.CreateModel(
+            name="Schedule",
+            fields=[
+                (
+                    "operation",
+                    models.OneToOneField(
+                        db_column="operation",
+                        on_delete=django.db.models.deletion.PROTECT,
+                        primary_key=True,
+                        serialize=False,
+                        to="ledger.operation",
+                    ),
+                ),
+                ("next_check_at", models.DateTimeField()),
+                ("claimed_until", models.DateTimeField(null=True)),
+            ],
+            options={
+                "db_table": "schedule",
+                "indexes": [models.Index(fields=["next_check_at"], name="schedule_due")],
+            },
+        ),
+        migrations.CreateModel(
+            name="Evidence",
+            fields=[
+                ("id", models.UUIDField(editable=False, primary_key=True, serialize=False)),
+                ("seq", models.PositiveIntegerField()),
+                ("attempt", models.PositiveSmallIntegerField(null=True)),
+                ("source", models.CharField(max_length=200)),
+                ("speaker", models.CharField(max_length=24)),
+                ("outcome", models.CharField(max_length=24)),
+                ("effect", models.CharField(max_length=24, null=True)),
+                ("proof", models.CharField(max_length=24, null=True)),
+                ("revision", models.CharField(max_length=200, null=True)),
+                ("digest", models.BinaryField()),
+                ("query", models.CharField(default="", max_length=600)),
+                ("principal", models.CharField(default="", max_length=120)),
+                ("event_at", models.DateTimeField(null=True)),
+                ("observed_at", models.DateTimeField()),
+                ("coverage", models.CharField(default="", max_length=12)),
+                ("original", models.UUIDField(null=True)),
+                ("detail", models.JSONField()),
+                (
+                    "operation",
+                    models.ForeignKey(
+                        db_column="operation",
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="evidence",
+                        to="ledger.operation",
+                    ),
+                ),
+            ],
+            options={
+                "db_table": "evidence",
+                "constraints": [
+                    models.UniqueConstraint(
+                        fields=("operation", "attempt", "digest"), name="the_same_observation_is_evidence_once"
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            models.Q(("effect__in", ["none", "applied"]), _negated=True),
+                            ("proof__isnull", False),
+                            _connector="OR",
+                        ),
+                        name="evidence_of_none_or_applied_names_its_proof",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            models.Q(("effect__in", ["none", "applied"]), _negated=True),
+                            models.Q(("speaker__in", ["tool_text", "verifier", "ledger"]), _negated=True),
+                            _connector="OR",
+                        ),
+                        name="text_verifiers_and_the_ledger_prove_no_effect",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            models.Q(("effect", "none"), _negated=True),
+                            models.Q(("speaker", "owner_index"), _negated=True),
+                            _connector="OR",
+                        ),
+                        name="an_index_never_proves_absence",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            (
+                                "speaker__in",
+                                [
+                                    "harness",
+                                    "gateway",
+                                    "owner_answer",
+                                    "owner_status",
+                                    "owner_index",
+                                    "owner_notice",
+                                    "verifier",
+                                    "tool_text",
+                                    "operator",
+                                    "ledger",
+                                ],
+                            )
+                        ),
+                        name="evidence_speaker_is_a_known_word",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(("effect__in", ["none", "pending", "applied", "partial", "unknown"])),
+                        name="evidence_effect_is_a_known_word",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            (
+                                "proof__in",
+                                [
+                                    "not_sent",
+                                    "refused",
+                                    "contract_rule",
+                                    "owner_result",
+                                    "lookup_match",
+                                    "graded_absence",
+                                    "attested",
+                                ],
+                            )
+                        ),
+                        name="evidence_proof_is_a_known_word",
+                    ),
+                ],
             },
         ),
         migrations.AddConstraint(
-            model_name='attestation',
-            constraint=models.CheckConstraint(condition=models.Q(('answer__in', ['applied', 'not_applied', 'cannot_tell', 'distinct_intent'])), name='attestation_answer_is_a_known_word'),
+            model_name="attestation",
+            constraint=models.CheckConstraint(
+                condition=models.Q(("answer__in", ["applied", "not_applied", "cannot_tell", "distinct_intent"])),
+                name="attestation_answer_is_a_known_word",
+            ),
         ),
         migrations.AddConstraint(
-            model_name='attestation',
-            constraint=models.CheckConstraint(condition=models.Q(models.Q(('reason', ''), _negated=True), models.Q(('evidence_url', ''), _negated=True), _connector='OR'), name='an_answer_has_evidence_or_a_reason'),
+            model_name="attestation",
+            constraint=models.CheckConstraint(
+                condition=models.Q(
+                    models.Q(("reason", ""), _negated=True),
+                    models.Q(("evidence_url", ""), _negated=True),
+                    _connector="OR",
+                ),
+                name="an_answer_has_evidence_or_a_reason",
+            ),
         ),
         migrations.AddConstraint(
-            model_name='attempt',
-            constraint=models.UniqueConstraint(condition=models.Q(('closed_at__isnull', True)), fields=('operation',), name='one_attempt_in_flight'),
+            model_name="attempt",
+            constraint=models.UniqueConstraint(
+                condition=models.Q(("closed_at__isnull", True)), fields=("operation",), name="one_attempt_in_flight"
+            ),
         ),
         migrations.AddConstraint(
-            model_name='attempt',
-            constraint=models.CheckConstraint(condition=models.Q(('repeats_a_write', False), ('licence__isnull', False), _connector='OR'), name='a_repeat_of_a_write_names_its_licence'),
+            model_name="attempt",
+            constraint=models.CheckConstraint(
+                condition=models.Q(("repeats_a_write", False), ("licence__isnull", False), _connector="OR"),
+                name="a_repeat_of_a_write_names_its_licence",
+            ),
         ),
         migrations.AddConstraint(
-            model_name='attempt',
-            constraint=models.CheckConstraint(condition=models.Q(models.Q(('effect__in', ['none', 'applied']), _negated=True), ('proof__isnull', False), _connector='OR'), name='none_and_applied_name_their_proof'),
+            model_name="attempt",
+            constraint=models.CheckConstraint(
+                condition=models.Q(
+                    models.Q(("effect__in", ["none", "applied"]), _negated=True),
+                    ("proof__isnull", False),
+                    _connector="OR",
+                ),
+                name="none_and_applied_name_their_proof",
+            ),
         ),
         migrations.AddConstraint(
-            model_name='attempt',
-            constraint=models.CheckConstraint(condition=models.Q(('number__gte', 1), ('number__lte', 999)), name='attempts_are_numbered_from_one'),
+            model_name="attempt",
+            constraint=models.CheckConstraint(
+                condition=models.Q(("number__gte", 1), ("number__lte", 999)), name="attempts_are_numbered_from_one"
+            ),
         ),
         migrations.AddConstraint(
-            model_name='attempt',
-            constraint=models.CheckConstraint(condition=models.Q(('licence__in', ['effect_none_proved', 'natural_idempotency', 'key_in_window', 'accepted_duplicate_risk'])), name='attempt_licence_is_a_known_word'),
+            model_name="attempt",
+            constraint=models.CheckConstraint(
+                condition=models.Q(
+                    (
+                        "licence__in",
+                        ["effect_none_proved", "natural_idempotency", "key_in_window", "accepted_duplicate_risk"],
+                    )
+                ),
+                name="attempt_licence_is_a_known_word",
+            ),
         ),
         migrations.AddConstraint(
-            model_name='attempt',
-            constraint=models.CheckConstraint(condition=models.Q(('effect__in', ['none', 'pending', 'applied', 'partial', 'unknown'])), name='attempt_effect_is_a_known_word'),
+            model_name="attempt",
+            constraint=models.CheckConstraint(
+                condition=models.Q(("effect__in", ["none", "pending", "applied", "partial", "unknown"])),
+                name="attempt_effect_is_a_known_word",
+            ),
         ),
         migrations.AddConstraint(
-            model_name='attempt',
-            constraint=models.CheckConstraint(condition=models.Q(('proof__in', ['not_sent', 'refused', 'contract_rule', 'owner_result', 'lookup_match', 'graded_absence', 'attested'])), name='attempt_proof_is_a_known_word'),
+            model_name="attempt",
+            constraint=models.CheckConstraint(
+                condition=models.Q(
+                    (
+                        "proof__in",
+                        [
+                            "not_sent",
+                            "refused",
+                            "contract_rule",
+                            "owner_result",
+                            "lookup_match",
+                            "graded_absence",
+                            "attested",
+                        ],
+                    )
+                ),
+                name="attempt_proof_is_a_known_word",
+            ),
         ),
         migrations.AddConstraint(
-            model_name='attempt',
-            constraint=models.CheckConstraint(condition=models.Q(('failure_class__in', ['invalid_request', 'authorization', 'transient', 'state_conflict', 'business_rule', 'not_found', 'unknown_outcome', 'partial', 'verification', 'fatal', 'success'])), name='attempt_failure_class_is_a_known_word'),
+            model_name="attempt",
+            constraint=models.CheckConstraint(
+                condition=models.Q(
+                    (
+                        "failure_class__in",
+                        [
+                            "invalid_request",
+                            "authorization",
+                            "transient",
+                            "state_conflict",
+                            "business_rule",
+                            "not_found",
+                            "unknown_outcome",
+                            "partial",
+                            "verification",
+                            "fatal",
+                            "success",
+                        ],
+                    )
+                ),
+                name="attempt_failure_class_is_a_known_word",
+            ),
         ),
         migrations.AddConstraint(
-            model_name='original',
-            constraint=models.CheckConstraint(condition=models.Q(('kind__in', ['payload', 'observation', 'answer'])), name='original_kind_is_a_known_word'),
+            model_name="original",
+            constraint=models.CheckConstraint(
+                condition=models.Q(("kind__in", ["payload", "observation", "answer"])),
+                name="original_kind_is_a_known_word",
+            ),
         ),
         migrations.AddConstraint(
-            model_name='contractversion',
-            constraint=models.UniqueConstraint(fields=('tool', 'number'), name='a_version_number_is_used_once'),
+            model_name="contractversion",
+            constraint=models.UniqueConstraint(fields=("tool", "number"), name="a_version_number_is_used_once"),
         ),
         migrations.AddConstraint(
-            model_name='contractversion',
-            constraint=models.UniqueConstraint(fields=('tool', 'id'), name='version_of_its_tool'),
+            model_name="contractversion",
+            constraint=models.UniqueConstraint(fields=("tool", "id"), name="version_of_its_tool"),
         ),
         migrations.AddConstraint(
-            model_name='tool',
-            constraint=models.UniqueConstraint(fields=('workspace', 'name'), name='a_tool_has_one_name_in_its_workspace'),
+            model_name="tool",
+            constraint=models.UniqueConstraint(
+                fields=("workspace", "name"), name="a_tool_has_one_name_in_its_workspace"
+            ),
         ),
         migrations.AddConstraint(
-            model_name='tool',
-            constraint=models.UniqueConstraint(fields=('workspace', 'id'), name='tool_in_its_workspace'),
+            model_name="tool",
+            constraint=models.UniqueConstraint(fields=("workspace", "id"), name="tool_in_its_workspace"),
         ),
         migrations.AddConstraint(
-            model_name='owner',
-            constraint=models.UniqueConstraint(fields=('workspace', 'name'), name='an_owner_has_one_name_in_its_workspace'),
+            model_name="owner",
+            constraint=models.UniqueConstraint(
+                fields=("workspace", "name"), name="an_owner_has_one_name_in_its_workspace"
+            ),
         ),
         migrations.AddConstraint(
-            model_name='owner',
-            constraint=models.UniqueConstraint(fields=('workspace', 'id'), name='owner_in_its_workspace'),
+            model_name="owner",
+            constraint=models.UniqueConstraint(fields=("workspace", "id"), name="owner_in_its_workspace"),
         ),
         migrations.AddIndex(
-            model_name='operation',
-            index=models.Index(fields=['workspace', 'created_at', 'id'], name='operation_newest'),
+            model_name="operation",
+            index=models.Index(fields=["workspace", "created_at", "id"], name="operation_newest"),
         ),
         migrations.AddIndex(
-            model_name='operation',
-            index=models.Index(condition=models.Q(('state', 'settled'), _negated=True), fields=['workspace', 'state', 'created_at', 'id'], name='operation_open_by_state'),
+            model_name="operation",
+            index=models.Index(
+                condition=models.Q(("state", "settled"), _negated=True),
+                fields=["workspace", "state", "created_at", "id"],
+                name="operation_open_by_state",
+            ),
         ),
         migrations.AddIndex(
-            model_name='operation',
-            index=models.Index(condition=models.Q(('state', 'settled'), _negated=True), fields=['workspace', 'created_at', 'id'], name='operation_open'),
+            model_name="operation",
+            index=models.Index(
+                condition=models.Q(("state", "settled"), _negated=True),
+                fields=["workspace", "created_at", "id"],
+                name="operation_open",
+            ),
         ),
         migrations.AddConstraint(
-            model_name='operation',
-            constraint=models.UniqueConstraint(fields=('workspace', 'operation_id'), name='an_operation_id_is_one_operation'),
+            model_name="operation",
+            constraint=models.UniqueConstraint(
+                fields=("workspace", "operation_id"), name="an_operation_id_is_one_operation"
+            ),
         ),
         migrations.AddConstraint(
-            model_name='operation',
-            constraint=models.UniqueConstraint(condition=models.Q(('holds_identity', True)), fields=('workspace', 'tool', 'identity_digest'), name='one_unsettled_operation_holds_an_identity'),
+            model_name="operation",
+            constraint=models.UniqueConstraint(
+                condition=models.Q(("holds_identity", True)),
+                fields=("workspace", "tool", "identity_digest"),
+                name="one_unsettled_operation_holds_an_identity",
+            ),
         ),
         migrations.AddConstraint(
-            model_name='operation',
-            constraint=models.CheckConstraint(condition=models.Q(('state__in', ['open', 'dispatched', 'waiting', 'reconciling', 'verifying', 'blocked', 'escalated', 'settled'])), name='operation_state_is_a_known_word'),
+            model_name="operation",
+            constraint=models.CheckConstraint(
+                condition=models.Q(
+                    (
+                        "state__in",
+                        [
+                            "open",
+                            "dispatched",
+                            "waiting",
+                            "reconciling",
+                            "verifying",
+                            "blocked",
+                            "escalated",
+                            "settled",
+                        ],
+                    )
+                ),
+                name="operation_state_is_a_known_word",
+            ),
         ),
         migrations.AddConstraint(
-            model_name='operation',
-            constraint=models.CheckConstraint(condition=models.Q(('request__in', ['not_sent', 'accepted', 'rejected'])), name='operation_request_is_a_known_word'),
+            model_name="operation",
+            constraint=models.CheckConstraint(
+                condition=models.Q(("request__in", ["not_sent", "accepted", "rejected"])),
+                name="operation_request_is_a_known_word",
+            ),
         ),
         migrations.AddConstraint(
-            model_name='operation',
-            constraint=models.CheckConstraint(condition=models.Q(('effect__in', ['none', 'pending', 'applied', 'partial', 'unknown'])), name='operation_effect_is_a_known_word'),
+            model_name="operation",
+            constraint=models.CheckConstraint(
+                condition=models.Q(("effect__in", ["none", "pending", "applied", "partial", "unknown"])),
+                name="operation_effect_is_a_known_word",
+            ),
         ),
         migrations.AddConstraint(
-            model_name='operation',
-            constraint=models.CheckConstraint(condition=models.Q(('verification__in', ['not_required', 'due', 'verified', 'failed', 'unavailable'])), name='operation_verification_is_a_known_word'),
+            model_name="operation",
+            constraint=models.CheckConstraint(
+                condition=models.Q(("verification__in", ["not_required", "due", "verified", "failed", "unavailable"])),
+                name="operation_verification_is_a_known_word",
+            ),
         ),
         migrations.AddConstraint(
-            model_name='operation',
-            constraint=models.CheckConstraint(condition=models.Q(('outcome__in', ['applied', 'not_applied', 'partially_applied', 'written_off', 'read'])), name='operation_outcome_is_a_known_word'),
+            model_name="operation",
+            constraint=models.CheckConstraint(
+                condition=models.Q(
+                    ("outcome__in", ["applied", "not_applied", "partially_applied", "written_off", "read"])
+                ),
+                name="operation_outcome_is_a_known_word",
+            ),
         ),
         migrations.AddConstraint(
-            model_name='operation',
-            constraint=models.CheckConstraint(condition=models.Q(models.Q(('outcome__isnull', False), ('settled_at__isnull', False), ('state', 'settled')), models.Q(models.Q(('state', 'settled'), _negated=True), ('outcome__isnull', True), ('settled_at__isnull', True)), _connector='OR'), name='settled_means_it_has_an_outcome'),
+            model_name="operation",
+            constraint=models.CheckConstraint(
+                condition=models.Q(
+                    models.Q(("outcome__isnull", False), ("settled_at__isnull", False), ("state", "settled")),
+                    models.Q(
+                        models.Q(("state", "settled"), _negated=True),
+                        ("outcome__isnull", True),
+                        ("settled_at__isnull", True),
+                    ),
+                    _connector="OR",
+                ),
+                name="settled_means_it_has_an_outcome",
+            ),
         ),
         migrations.AddConstraint(
-            model_name='operation',
-            constraint=models.CheckConstraint(condition=models.Q(('outcome__isnull', True), models.Q(('effect', 'applied'), ('outcome', 'applied')), models.Q(('effect', 'none'), ('outcome', 'not_applied')), models.Q(('effect', 'partial'), ('outcome', 'partially_applied')), models.Q(('effect__in', ['unknown', 'pending']), ('outcome', 'written_off')), models.Q(('effect', 'none'), ('outcome', 'read')), _connector='OR'), name='an_outcome_says_what_the_effect_is'),
+            model_name="operation",
+            constraint=models.CheckConstraint(
+                condition=models.Q(
+                    ("outcome__isnull", True),
+                    models.Q(("effect", "applied"), ("outcome", "applied")),
+                    models.Q(("effect", "none"), ("outcome", "not_applied")),
+                    models.Q(("effect", "partial"), ("outcome", "partially_applied")),
+                    models.Q(("effect__in", ["unknown", "pending"]), ("outcome", "written_off")),
+                    models.Q(("effect", "none"), ("outcome", "read")),
+                    _connector="OR",
+                ),
+                name="an_outcome_says_what_the_effect_is",
+            ),
         ),
         migrations.AddConstraint(
-            model_name='operation',
-            constraint=models.CheckConstraint(condition=models.Q(models.Q(('state', 'dispatched'), _negated=True), ('identity_digest__isnull', True), ('holds_identity', True), ('distinct_intent', True), _connector='OR'), name='only_the_holder_of_an_identity_is_dispatched'),
+            model_name="operation",
+            constraint=models.CheckConstraint(
+                condition=models.Q(
+                    models.Q(("state", "dispatched"), _negated=True),
+                    ("identity_digest__isnull", True),
+                    ("holds_identity", True),
+                    ("distinct_intent", True),
+                    _connector="OR",
+                ),
+                name="only_the_holder_of_an_identity_is_dispatched",
+            ),
         ),
         migrations.AddConstraint(
-            model_name='operation',
-            constraint=models.CheckConstraint(condition=models.Q(models.Q(('outcome', 'written_off'), _negated=True), ('identity_digest__isnull', True), ('holds_identity', True), ('distinct_intent', True), _connector='OR'), name='a_written_off_operation_keeps_its_identity'),
+            model_name="operation",
+            constraint=models.CheckConstraint(
+                condition=models.Q(
+                    models.Q(("outcome", "written_off"), _negated=True),
+                    ("identity_digest__isnull", True),
+                    ("holds_identity", True),
+                    ("distinct_intent", True),
+                    _connector="OR",
+                ),
+                name="a_written_off_operation_keeps_its_identity",
+            ),
         ),
         migrations.AddConstraint(
-            model_name='operation',
-            constraint=models.CheckConstraint(condition=models.Q(('version__gte', 1)), name='an_operation_has_history'),
+            model_name="operation",
+            constraint=models.CheckConstraint(condition=models.Q(("version__gte", 1)), name="an_operation_has_history"),
         ),
         migrations.AddConstraint(
-            model_name='membership',
-            constraint=models.UniqueConstraint(fields=('workspace', 'person', 'role'), name='a_person_holds_a_role_once'),
+            model_name="membership",
+            constraint=models.UniqueConstraint(
+                fields=("workspace", "person", "role"), name="a_person_holds_a_role_once"
+            ),
         ),
         migrations.AddConstraint(
-            model_name='membership',
-            constraint=models.CheckConstraint(condition=models.Q(('role__in', ['viewer', 'operator', 'approver', 'contract_admin', 'admin', 'auditor'])), name='membership_role_is_a_known_word'),
+            model_name="membership",
+            constraint=models.CheckConstraint(
+                condition=models.Q(
+                    ("role__in", ["viewer", "operator", "approver", "contract_admin", "admin", "auditor"])
+                ),
+                name="membership_role_is_a_known_word",
+            ),
         ),
     ]

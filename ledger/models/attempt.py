@@ -38,7 +38,8 @@ class Attempt(models.Model):
                 fields=["operation"], condition=Q(closed_at__isnull=True), name="one_attempt_in_flight"
             ),
             CheckConstraint(
-                condition=Q(repeats_a_write=False) | Q(licence__isnull=False), name="a_repeat_of_a_write_names_its_licence"
+                condition=Q(repeats_a_write=False) | Q(licence__isnull=False),
+                name="a_repeat_of_a_write_names_its_licence",
             ),
             CheckConstraint(
                 condition=~Q(effect__in=[Effect.NONE.value, Effect.APPLIED.value]) | Q(proof__isnull=False),

@@ -31,7 +31,5 @@ class Attestation(models.Model):
                 condition=Q(answer__in=["applied", "not_applied", "cannot_tell", "distinct_intent"]),
                 name="attestation_answer_is_a_known_word",
             ),
-            CheckConstraint(
-                condition=~Q(reason="") | ~Q(evidence_url=""), name="an_answer_has_evidence_or_a_reason"
-            ),
+            CheckConstraint(condition=~Q(reason="") | ~Q(evidence_url=""), name="an_answer_has_evidence_or_a_reason"),
         ]

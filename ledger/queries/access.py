@@ -33,6 +33,7 @@ class Caller:
     """The database's clock when the token was looked up."""
     tool_id: UUID | None
     contract_id: UUID | None
+    contract_number: int | None
 
     @property
     def actor(self) -> str:
@@ -45,13 +46,16 @@ def caller(*, token: str, tool: str | None = None) -> Caller | Refused:
     if len(parts) != 3:
         return Refused.UNKNOWN
     rows = execute(
-        "SELECT k.id, k.name, k.workspace_id, k.scopes, k.principals, k.hash, k.expires_at, k.revoked_at, now(), t.id, t.current_id "
-        "FROM api_token k LEFT JOIN tool t ON t.workspace_id = k.workspace_id AND t.name = %s WHERE k.prefix = %s",
+        "SELECT k.id, k.name, k.workspace_id, k.scopes, k.principals, k.hash, k.expires_at, k.revoked_at, now(), t.id, t.current_id, cv.number "
+        "FROM api_token k LEFT JOIN tool t ON t.workspace_id = k.workspace_id AND t.name = %s "
+        "LEFT JOIN contract_version cv ON cv.id = t.current_id WHERE k.prefix = %s",
         [tool, parts[1]],
     )
     if not rows:
         return Refused.UNKNOWN
-    id, name, workspace_id, scopes, principals, kept, expires_at, revoked_at, now, tool_id, contract_id = rows[0]
+    id, name, workspace_id, scopes, principals, kept, expires_at, revoked_at, now, tool_id, contract_id, number = rows[
+        0
+    ]
     if not hmac.compare_digest(bytes(kept), hashlib.sha256(token.encode()).digest()):
         return Refused.UNKNOWN
     if revoked_at is not None:
@@ -67,6 +71,7 @@ def caller(*, token: str, tool: str | None = None) -> Caller | Refused:
         now=now,
         tool_id=tool_id,
         contract_id=contract_id,
+        contract_number=number,
     )
 
 

@@ -48,7 +48,6 @@ class Held:
     awaits_signature: UUID | None
     known_digest: bool
     """The digest that was asked about is evidence already."""
-    attempts_timeout_ms: tuple[int, ...]
     owner_name: str
     owner_url: str
     created_at: datetime
@@ -65,7 +64,7 @@ COLUMNS = """
     o.awaits_signature_id, o.created_at, o.changed_at, ow.name, ow.base_url, s.next_check_at,
     (SELECT json_agg(json_build_array(a.number, a.revision, encode(r.digest, 'hex'), a.principal, a.idempotency_key,
         a.licence, a.opened_at, a.dispatch_by, a.lapses_at, a.closed_at, a.effect, a.proof, a.failure_class,
-        a.network_attempts, a.timeout_ms) ORDER BY a.number)
+        a.network_attempts) ORDER BY a.number)
      FROM attempt a JOIN revision r ON r.operation = a.operation AND r.number = a.revision WHERE a.operation = o.id),
     o.identity_digest IS NOT NULL AND EXISTS (SELECT 1 FROM operation later
         WHERE later.workspace_id = o.workspace_id AND later.tool_id = o.tool_id AND later.identity_digest = o.identity_digest
@@ -176,7 +175,6 @@ def from_row(row: tuple[Any, ...]) -> Held:
         distinct_intent=distinct_intent,
         awaits_signature=awaits_signature,
         known_digest=known_digest,
-        attempts_timeout_ms=tuple(values[14] for values in _listed(attempts)),
         owner_name=owner_name,
         owner_url=owner_url,
         created_at=created_at,
@@ -195,7 +193,9 @@ def _parsed(value: Any) -> Any:
 
 
 def _attempt(values: list[Any]) -> AttemptFacts:
-    number, revision, digest, principal, key, licence, opened, by, lapses, closed, effect, proof, failure, network, _ = values
+    number, revision, digest, principal, key, licence, opened, by, lapses, closed, effect, proof, failure, network = (
+        values
+    )
     return AttemptFacts(
         attempt_id=f"attempt-{number:02d}",
         number=number,

@@ -103,9 +103,7 @@ _LISTED = """
 """
 
 
-def operation_page(
-    *, workspace_id: UUID, filter: Filter, limit: int, after: Cursor | None = None
-) -> OperationPage:
+def operation_page(*, workspace_id: UUID, filter: Filter, limit: int, after: Cursor | None = None) -> OperationPage:
     """A page of operations, newest first, by keyset: a page deep in the list costs what the first one does."""
     where, params = filter.where()
     if after is not None:

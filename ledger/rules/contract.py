@@ -44,7 +44,7 @@ from ledger.rules.contract_sections import (
     Verify,
 )
 from ledger.rules.durations import Duration
-from ledger.rules.vocabulary import EffectKind
+from ledger.rules.vocabulary import EffectKind, Guarantee
 
 __all__ = [
     "ArgumentProblem",
@@ -150,12 +150,14 @@ def check_arguments(contract: Contract, payload: Any) -> ArgumentProblem | None:
 
 
 def idempotency_key(contract: Contract, *, operation_id: str, revision: int) -> str | None:
-    """The key that an attempt of this revision carries; None when the owner guarantees nothing about keys.
+    """The key that an attempt of this revision carries; None when the contract names no place for one.
+
+    A key is a correlation even where the owner guarantees nothing about it: a lookup can find it again.
 
     A later revision is another request, so its key ends in `#r2`, unless the contract says that a repair keeps it.
     """
     promised = contract.idempotency
-    if promised.guarantee.value != "key":
+    if promised.guarantee is not Guarantee.KEY and promised.field is None:
         return None
     key = promised.key.replace("{operation_id}", operation_id).replace("{revision}", str(revision))
     if revision > 1 and promised.repair_key == "new" and "{revision}" not in promised.key:

@@ -38,7 +38,7 @@ class Problem:
     message: str
 
 
-class ContractInvalid(ValueError):  # noqa: N818 - it states a fact about the contract
+class ContractInvalid(ValueError):
     """The contract cannot be taken. `problems` says what to change, each with its path and line."""
 
     def __init__(self, problems: tuple[Problem, ...]) -> None:

@@ -58,7 +58,7 @@ _CEL_ERRORS: Final = (ArithmeticError, LookupError, RuntimeError, TypeError, Val
 """How the evaluator reports missing members, type mismatches, overflow, bad patterns and text it cannot hold."""
 
 
-class ExpressionInvalid(ValueError):  # noqa: N818 - it states a fact about the expression
+class ExpressionInvalid(ValueError):
     """An expression that a contract may not carry. The message says what to write instead."""
 
     def __init__(self, message: str) -> None:

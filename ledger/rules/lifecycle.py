@@ -42,7 +42,7 @@ class Actor(StrEnum):
     """The ledger itself; it keeps the books and takes no step of its own in this table."""
 
 
-class SettlingRefused(ValueError):  # noqa: N818 - it states what happened
+class SettlingRefused(ValueError):
     """A decision would end an operation whose effect may have happened. Escalate it instead."""
 
 

@@ -77,9 +77,7 @@ def may_dispatch(
     )
 
 
-def _refused_outright(
-    *, facts: Facts, decision: Decision | None, holder: str | None, now: datetime
-) -> Decision | None:
+def _refused_outright(*, facts: Facts, decision: Decision | None, holder: str | None, now: datetime) -> Decision | None:
     if facts.state is State.SETTLED:
         done = facts.outcome in (Outcome.APPLIED, Outcome.READ)
         return _refuse(

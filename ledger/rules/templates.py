@@ -19,7 +19,7 @@ PATH_NAMES = frozenset({"operation_id", "idempotency_key"})
 PATH_ROOTS = frozenset({"payload", "receipt"})
 
 
-class NotRendered(ValueError):  # noqa: N818 - it states what happened
+class NotRendered(ValueError):
     """A template names a value that is not there, or is not text or a number. `name` is the slot."""
 
     def __init__(self, name: str) -> None:

@@ -121,7 +121,13 @@ def stored_decision(decision: Decision) -> dict[str, Any]:
     return kept
 
 
-_TABLES = {"original": "original", "evidence": "evidence", "revision": "revision", "opens": "attempt", "attestation": "attestation"}
+_TABLES = {
+    "original": "original",
+    "evidence": "evidence",
+    "revision": "revision",
+    "opens": "attempt",
+    "attestation": "attestation",
+}
 
 
 def _add(params: dict[str, Any], parts: list[tuple[str, tuple[str, ...]]], part: str, row: Row) -> None:
@@ -168,9 +174,7 @@ def _statement(parts: tuple[tuple[str, tuple[str, ...]], ...], unscheduled: bool
             "scheduled AS (INSERT INTO schedule (operation, next_check_at) SELECT changed.id, %(next_check_at)s FROM changed "
             "ON CONFLICT (operation) DO UPDATE SET next_check_at = EXCLUDED.next_check_at, claimed_until = NULL)"
         )
-    return (
-        "WITH " + ",\n".join(pieces) + f"\nSELECT version, pg_notify('{CHANNEL}', %(notify)s) FROM changed"  # noqa: S608
-    )
+    return "WITH " + ",\n".join(pieces) + f"\nSELECT version, pg_notify('{CHANNEL}', %(notify)s) FROM changed"
 
 
 def _bound(value: Any) -> Any:

@@ -39,9 +39,7 @@ def effect_with(*, held: Held, grade: Grade) -> Effect:
     )
 
 
-def record_lookup(
-    *, held: Held, answer: Answer, decision: Decision, next_look_at: datetime | None, at: datetime, actor: str = "worker"
-) -> int | None:
+def record_lookup(*, held: Held, answer: Answer, decision: Decision, at: datetime, actor: str = "worker") -> int | None:
     """Keep the evidence with its grade and take the decision's step. One transaction.
 
     `at` is the database's clock after the answer came. Returns the new version; None when the operation moved since
@@ -55,7 +53,7 @@ def record_lookup(
     if grade.effect is not None and not may_assert(speaker=speaker, effect=grade.effect, proof=grade.proof):
         raise LawBroken(f"{speaker} may not assert {grade.effect} with proof {grade.proof}")
     effect = effect_with(held=held, grade=grade)
-    moved, next_check_at = after(held=held, decision=decision, effect=effect, now=at, next_look_at=next_look_at)
+    moved, next_check_at = after(held=held, decision=decision, effect=effect, now=at)
     polls = facts.budgets.get("polls")
     columns = {
         **moved,

@@ -1,7 +1,7 @@
 """Record an intent, durably, before anything is sent; give the first permit in the same transaction."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -12,9 +12,11 @@ from django.db import IntegrityError
 from ledger.database import execute
 from ledger.errors import constraint_of
 from ledger.identifiers import new_id
+from ledger.queries.facts import Held
+from ledger.rules.budgets import limits
 from ledger.rules.contract import Contract, idempotency_key
 from ledger.rules.decision import Decision
-from ledger.rules.facts import AttemptFacts, Facts
+from ledger.rules.facts import AttemptFacts, Budget, Facts
 from ledger.rules.payload import raw
 from ledger.rules.permits import Granted, may_dispatch
 from ledger.rules.vocabulary import Effect, Licence, Request, State, Verification
@@ -33,6 +35,7 @@ class Intent:
     tool_id: UUID
     tool: str
     contract_id: UUID
+    contract_number: int
     contract: Contract
     operation_id: str
     payload: bytes
@@ -161,6 +164,35 @@ def _insert(*, intent: Intent, now: datetime, holds_identity: bool, holder: str 
         idempotency_key=key,
         refusal=refusal,
         holds_identity=holds_identity,
+    )
+
+
+def held_of(*, opened: Opened, intent: Intent, now: datetime) -> Held:
+    """A new operation as `held_by_name` would read it back, without reading it."""
+    facts = opened.facts
+    limit = limits(intent.contract)
+    return Held(
+        id=opened.id,
+        workspace_id=intent.workspace_id,
+        tool_id=intent.tool_id,
+        contract_id=intent.contract_id,
+        contract=intent.contract,
+        contract_label=f"{intent.tool}@{intent.contract_number}",
+        facts=replace(facts, budgets={name: Budget(used=0, limit=most) for name, most in limit.items()}),
+        now=now,
+        decision=stored_decision(opened.refusal) if opened.refusal else {},
+        agent=intent.agent,
+        identity_digest=raw(intent.identity_digest) if intent.identity_digest else None,
+        holds_identity=opened.holds_identity,
+        distinct_intent=False,
+        awaits_signature=None,
+        known_digest=False,
+        owner_name="",
+        owner_url="",
+        created_at=now,
+        changed_at=now,
+        escalated_at=None,
+        next_check_at=opened.permit.lapses_at if opened.permit else intent.deadline_at,
     )
 
 

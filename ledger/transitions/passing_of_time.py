@@ -1,7 +1,5 @@
 """What time alone does to an operation: permits lapse, waits end, deadlines pass. Never a permission."""
 
-from datetime import datetime
-
 from ledger.queries.facts import Held
 from ledger.rules.decision import Decision
 from ledger.rules.evidence import join_effects
@@ -55,14 +53,12 @@ def end_wait(*, held: Held, actor: str = "worker") -> int | None:
     return write(change)
 
 
-def end_by_limit(*, held: Held, decision: Decision, next_look_at: datetime | None, actor: str = "worker") -> int | None:
+def end_by_limit(*, held: Held, decision: Decision, actor: str = "worker") -> int | None:
     """A budget or the deadline ended: the decision settles what is known and escalates what is not.
 
     Returns the new version; None when the operation moved.
     """
-    columns, next_check_at = after(
-        held=held, decision=decision, effect=held.facts.effect, now=held.now, next_look_at=next_look_at
-    )
+    columns, next_check_at = after(held=held, decision=decision, effect=held.facts.effect, now=held.now)
     change = Change(
         id=held.id,
         version=held.facts.version,

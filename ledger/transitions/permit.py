@@ -49,9 +49,7 @@ def request_permit(*, held: Held, actor: str) -> Permitted | Decision | None:
     facts = held.facts
     number = len(facts.attempts) + 1
     key = idempotency_key(held.contract, operation_id=facts.operation_id, revision=facts.revision)
-    row = attempt_row(
-        terms, number=number, revision=facts.revision, key=key, principal=facts.principal, now=now
-    )
+    row = attempt_row(terms, number=number, revision=facts.revision, key=key, principal=facts.principal, now=now)
     takes_identity = held.identity_digest is not None and not held.distinct_intent
     columns = {
         "state": State.DISPATCHED,

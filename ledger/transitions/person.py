@@ -176,5 +176,3 @@ def _evidence(
             "detail": {"reason": said["reason"], "counts": counts},
         },
     )
-
-

@@ -17,7 +17,7 @@ from ledger.rules.facts import AttemptFacts
 from ledger.rules.payload import raw
 from ledger.rules.vocabulary import Effect, EffectKind, FailureClass, Proof, Speaker, State
 from ledger.transitions.change import Change, write
-from ledger.transitions.settle import after
+from ledger.transitions.settle import after, moved
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,10 +53,10 @@ def attempts_with(*, held: Held, report: Report) -> tuple[AttemptFacts, ...]:
     return tuple(told if attempt.number == told.number else attempt for attempt in held.facts.attempts)
 
 
-def record_observation(*, held: Held, report: Report, decision: Decision, actor: str) -> int | None:
+def record_observation(*, held: Held, report: Report, decision: Decision, actor: str) -> Held | None:
     """Close the attempt, keep the evidence and its original, and take the decision's step. One transaction.
 
-    Returns the new version; None when the operation moved since `held` was read, or when the same observation
+    Returns the operation as it then stands; None when it moved since `held` was read, or when the same observation
     was recorded in the same moment (read again: it is known then).
 
     Raises:
@@ -68,8 +68,8 @@ def record_observation(*, held: Held, report: Report, decision: Decision, actor:
         raise LawBroken(f"{report.speaker} may not assert {report.effect} with proof {report.proof}")
     attempts = attempts_with(held=held, report=report)
     told = next(attempt for attempt in attempts if attempt.number == report.attempt.number)
-    # A read has no effect to lose; what its attempt carries is only how the call went.
-    effect = join_effects(attempts=attempts, absence_since=facts.absence_since, kind=facts.kind)
+    # Absence that has been graded stands in the attempts already; one still being counted proves nothing yet.
+    effect = join_effects(attempts=attempts, absence_since=None, kind=facts.kind)
     columns: dict[str, Any] = {
         "network_attempts": _counted(held, "network_attempts") + report.network_attempts,
         "cost": _counted(held, "cost") + report.cost,
@@ -81,8 +81,8 @@ def record_observation(*, held: Held, report: Report, decision: Decision, actor:
         columns["effect"] = effect
         next_check_at = max(attempt.lapses_at for attempt in attempts)
     else:
-        moved, next_check_at = after(held=held, decision=decision, effect=effect, now=held.now)
-        columns |= moved
+        step, next_check_at = after(held=held, decision=decision, effect=effect, now=held.now)
+        columns |= step
     original = new_id()
     change = Change(
         id=held.id,
@@ -123,11 +123,14 @@ def record_observation(*, held: Held, report: Report, decision: Decision, actor:
         ),
     )
     try:
-        return write(change)
+        version = write(change)
     except IntegrityError as error:
         if constraint_of(error) == "the_same_observation_is_evidence_once":
             return None
         raise
+    if version is None:
+        return None
+    return moved(held=held, version=version, columns=columns, attempts=attempts, next_check_at=next_check_at)
 
 
 def _another_in_flight(attempts: tuple[AttemptFacts, ...]) -> bool:

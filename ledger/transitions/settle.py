@@ -1,22 +1,21 @@
 """What a decision makes of an operation: its next state, its columns, and when to look again. Computed here only."""
 
+from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
 from ledger.errors import LawBroken
 from ledger.queries.facts import Held
 from ledger.rules.decision import Decision
+from ledger.rules.facts import AttemptFacts
 from ledger.rules.lifecycle import state_after
 from ledger.rules.vocabulary import Effect, Outcome, State, Verification
 from ledger.transitions.change import stored_decision
 
 
-def after(
-    *, held: Held, decision: Decision, effect: Effect, now: datetime, next_look_at: datetime | None = None
-) -> tuple[dict[str, Any], datetime | None]:
+def after(*, held: Held, decision: Decision, effect: Effect, now: datetime) -> tuple[dict[str, Any], datetime | None]:
     """The operation's columns after a decision, and its next entry in the schedule (None: none).
-
-    `next_look_at` is when the owner can be asked again while a person has the operation.
 
     Raises:
         LawBroken: the decision names another effect than its evidence entitles to.
@@ -41,17 +40,40 @@ def after(
         columns["holds_identity"] = held.holds_identity and outcome is Outcome.WRITTEN_OFF
         if facts.verification is Verification.DUE and outcome is not Outcome.APPLIED:
             columns["verification"] = Verification.NOT_REQUIRED
-    return columns, _next_check(held=held, state=state, decision=decision, next_look_at=next_look_at, now=now)
+    return columns, _next_check(held=held, state=state, decision=decision, now=now)
 
 
-def _next_check(
-    *, held: Held, state: State, decision: Decision, next_look_at: datetime | None, now: datetime
-) -> datetime | None:
+def moved(
+    *,
+    held: Held,
+    version: int,
+    columns: Mapping[str, Any],
+    attempts: tuple[AttemptFacts, ...],
+    next_check_at: datetime | None,
+) -> Held:
+    """The operation as it stands once the columns are written, without reading it again."""
+    facts = held.facts
+    words = ("state", "request", "effect", "verification", "outcome")
+    told = {name: columns[name] for name in words if name in columns}
+    used = {
+        name: replace(budget, used=columns[name]) if name in columns else budget
+        for name, budget in facts.budgets.items()
+    }
+    return replace(
+        held,
+        facts=replace(facts, version=version, attempts=attempts, budgets=used, **{name: told[name] for name in told}),
+        decision=columns.get("decision", held.decision),
+        next_check_at=next_check_at,
+        changed_at=held.now,
+    )
+
+
+def _next_check(*, held: Held, state: State, decision: Decision, now: datetime) -> datetime | None:
     deadline = held.facts.deadline_at
     if state is State.SETTLED:
         return None
     if state is State.ESCALATED:
-        return next_look_at
+        return decision.not_before  # lookups go on at their slowest pace; None once nobody can be asked any more
     if state in (State.RECONCILING, State.VERIFYING, State.WAITING):
         return decision.not_before or now
     # Open and blocked wait for somebody; the deadline is what happens if nobody comes.

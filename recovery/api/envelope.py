@@ -24,7 +24,7 @@ _CLASSES = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Refusal(Exception):  # noqa: N818 - it is an answer, not a mishap
+class Refusal(Exception):
     """The request is refused. The API turns this into its envelope; nothing was recorded unless the message says so."""
 
     status: int

@@ -109,6 +109,9 @@ KEY_ENDED = _none(
     "refused.key_effect_ended", FailureClass.STATE_CONFLICT, Code.KEY_EFFECT_ENDED, "Amazon EC2 error codes",
     remedy=Action.RECONCILE, foreign_only=True,
 )  # fmt: skip
+NOT_GRANTED_YET = _none(
+    "refused.not_granted_yet", FailureClass.AUTHORIZATION, Code.FORBIDDEN, "RFC 8628 3.5", remedy=Action.WAIT
+)
 ERROR_INSIDE = _unknown("answer.error_inside", Code.ERROR_IN_ANSWER, "semantics §4: HTTP 200 proves nothing alone")
 NOT_LISTED = _unknown("answer.not_listed", Code.ANSWER_NOT_RECOGNISED, "semantics §4")
 
@@ -211,10 +214,9 @@ _CODE_LINES: Final[tuple[tuple[Meaning, str], ...]] = (
     """),
     (BUSINESS, """
         FAILED_PRECONDITION card_error card_declined insufficient_funds insufficient_quota expired_card
-        incorrect_cvc processing_declined payment_required InsufficientInstanceCapacity InsufficientCapacity
-        INSTRUMENT_DECLINED insufficient_stock out_of_stock not_enough_balance billing_hard_limit_reached
+        incorrect_cvc payment_required billing_hard_limit_reached
         is_archived restricted_action ServiceQuotaExceededException QuotaExceeded
-        STORAGE_LIMIT_EXCEEDED DomainLimitExceeded InstanceLimitExceeded UNPROCESSABLE_BUSINESS_RULE out_of_credit
+        STORAGE_LIMIT_EXCEEDED
     """),
     (NOT_SUPPORTED, "UNIMPLEMENTED not_implemented unsupported_operation method_not_supported_for_channel_type"),
     (INTERNAL, """
@@ -236,6 +238,7 @@ _CODE_LINES: Final[tuple[tuple[Meaning, str], ...]] = (
         PAYPAL_REQUEST_ID_PREVIOUSLY_USED IdempotencyException
     """),
     (KEY_ENDED, "IdempotentInstanceTerminated"),
+    (NOT_GRANTED_YET, "authorization_pending"),
 )  # fmt: skip
 
 _SEPARATORS = re.compile(r"[^a-z0-9]+")
@@ -260,13 +263,38 @@ def looks_like_a_code(value: Any) -> bool:
     return isinstance(value, str) and _CODE_SHAPE.fullmatch(value) is not None
 
 
+_KEY_FAMILIES: Final[tuple[tuple[Meaning, tuple[str, ...]], ...]] = (
+    (IN_FLIGHT, ("inuse", "inprogress", "inflight", "concurrent", "processing", "locked")),
+    (KEY_REUSED, ("mismatch", "reuse", "conflict", "different", "changed", "duplicate")),
+    (INVALID, ("required", "missing", "invalid", "toolong")),
+)
+"""Owners spell one thing in many ways (nineteen AWS services in nine), and all of them begin with Idempoten…"""
+
+_REFUSAL_FAMILIES: Final[tuple[tuple[Meaning, frozenset[str]], ...]] = (
+    (FORBIDDEN, frozenset({"permission", "permissions", "privilege", "privileges", "scope", "scopes"})),
+    (
+        BUSINESS,
+        frozenset({"insufficient", "declined", "overdrawn", "overbooked", "taken", "closed", "exceeded", "out"}),
+    ),
+)
+"""Words of a code beside a refusal: they tell the kind of refusal, never whether it was one."""
+_CODE_WORD = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+")
+
+
 def code_meaning(code: str) -> Meaning | None:
-    """What an owner's code means; None when nobody here knows it."""
+    """What an owner's code means wherever it stands; None when nobody here knows it."""
     plain = plain_code(code)
     if plain in CODES:
         return CODES[plain]
-    # Nineteen AWS services spell it in nine ways; all begin alike and all mean that the key was used before.
-    return KEY_REUSED if plain.startswith("idempoten") and "mismatch" in plain else None
+    if not plain.startswith("idempoten"):
+        return None
+    return next((meaning for meaning, parts in _KEY_FAMILIES if any(part in plain for part in parts)), None)
+
+
+def refusal_kind(code: str) -> Meaning | None:
+    """What an unknown code tells of a refusal that its status has proved already; None for no known word."""
+    words = {word.lower() for word in _CODE_WORD.findall(code)}
+    return next((meaning for meaning, known in _REFUSAL_FAMILIES if words & known), None)
 
 
 JSONRPC_CODES: Final[Mapping[int, Meaning]] = MappingProxyType(
@@ -331,12 +359,26 @@ _BEFORE_DATA: Final = frozenset({"", "CONNECT", "EHLO", "HELO", "STARTTLS", "AUT
                                  "RCPT TO", "RSET", "NOOP", "VRFY"})  # fmt: skip
 
 
+_AFTER_MESSAGE: Final = frozenset({"DATA", "BDAT", ".", "QUIT"})
+_MAIL_TAKEN: Final = Meaning(
+    rule="mail.taken",
+    failure_class=FailureClass.VERIFICATION,
+    effect=Effect.APPLIED,
+    code=Code.FAILED_AFTER_ANSWER,
+    source=_RFC5321,
+    proof=Proof.OWNER_RESULT,
+    remedy=Action.VERIFY,
+)
+
+
 def smtp_meaning(*, last_command: str, reply: int | None, data_sent: bool | None) -> Meaning:
     """What a broken mail dialogue proves. Nothing is handed over before DATA; a refusal after it means not delivered;
     silence after the message's last byte proves nothing."""
     if reply is not None and 400 <= reply <= 599:
         return _smtp_refusal(reply)
     early = last_command.strip().upper() in _BEFORE_DATA and data_sent is not True
+    if reply == 250 and data_sent is True and last_command.strip().upper() in _AFTER_MESSAGE:
+        return _MAIL_TAKEN
     if early or data_sent is False:
         return _none("mail.not_handed_over", FailureClass.TRANSIENT, Code.MAIL_NOT_HANDED_OVER, _RFC5321,
                      proof=Proof.NOT_SENT)  # fmt: skip

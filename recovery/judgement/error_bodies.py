@@ -60,6 +60,10 @@ class ErrorBody:
     not_processed: bool = False
     """The peer guarantees that the request had no observable effect (MCP's draft error registry)."""
     field: str | None = None
+    rest_is_done: bool = False
+    """A list of what was not done, from an owner that means: the rest was."""
+    among_entries: bool = False
+    """`partial` was read from the entries of a list, which are items only where the tool sends a batch."""
     succeeded: int | None = None
     """Entries of a list of successes, when the body has one beside a list of failures."""
     failed: int | None = None
@@ -132,6 +136,11 @@ _FAILURE_LISTS: Final = frozenset(
     }
 )
 
+_GRPC_NAMES: Final = (
+    "OK", "CANCELLED", "UNKNOWN", "INVALID_ARGUMENT", "DEADLINE_EXCEEDED", "NOT_FOUND", "ALREADY_EXISTS",
+    "PERMISSION_DENIED", "RESOURCE_EXHAUSTED", "FAILED_PRECONDITION", "ABORTED", "OUT_OF_RANGE", "UNIMPLEMENTED",
+    "INTERNAL", "UNAVAILABLE", "DATA_LOSS", "UNAUTHENTICATED",
+)  # fmt: skip
 _OPERATION_HEADERS: Final = ("operation-location", "azure-asyncoperation")
 _FIELD_SHAPE = re.compile(r"[A-Za-z_$][A-Za-z0-9_$ .\-\[\]]{0,199}", re.ASCII)
 _XML_ERROR = re.compile(r"<(?:[A-Za-z][\w.-]{0,40}:)?(?:Error|ErrorResponse|Fault)[\s>/]")
@@ -161,6 +170,9 @@ def read_body(*, body: Any, unreadable: bool, headers: Mapping[str, Any]) -> Err
     """What a parsed body says. Looks at a bounded number of members, and no deeper than four objects."""
     if unreadable:
         return ErrorBody(tells=Tells.UNREADABLE)
+    failed = _failed_by_header(headers)
+    if failed is not None:
+        return failed
     if isinstance(body, str):
         return _read_text(body, headers)
     if isinstance(body, Mapping):
@@ -170,6 +182,16 @@ def read_body(*, body: Any, unreadable: bool, headers: Mapping[str, Any]) -> Err
     if any(name in headers for name in _OPERATION_HEADERS):
         return ErrorBody(tells=Tells.UNFINISHED, codes=_codes({}, headers))
     return ErrorBody(tells=Tells.NOTHING, codes=_codes({}, headers))
+
+
+def _failed_by_header(headers: Mapping[str, Any]) -> ErrorBody | None:
+    """A failure that stands in the headers alone: AWS Lambda's function error; gRPC-Web's status."""
+    if headers.get("x-amz-function-error"):
+        return ErrorBody(tells=Tells.ERROR)
+    number = _whole(headers.get("grpc-status"))
+    if number is None or number == 0:
+        return None
+    return ErrorBody(tells=Tells.ERROR, codes=(_GRPC_NAMES[number],) if number < len(_GRPC_NAMES) else ())
 
 
 def _cut(body: str, headers: Mapping[str, Any]) -> bool:
@@ -213,6 +235,11 @@ def _read_object(body: Mapping[str, Any], headers: Mapping[str, Any]) -> ErrorBo
     tells, refused_input, errors_elsewhere = _told(body)
     if succeeded and failed:
         return ErrorBody(tells=Tells.PARTIAL, succeeded=succeeded, failed=failed, quoted=quoted)
+    entries = _entries(body)
+    if entries is not None and all(entries):
+        return ErrorBody(
+            tells=Tells.PARTIAL, among_entries=True, succeeded=entries[0], failed=entries[1], quoted=quoted
+        )
     if tells is Tells.NOTHING and any(name in headers for name in _OPERATION_HEADERS):
         tells = Tells.UNFINISHED
     return ErrorBody(
@@ -221,10 +248,30 @@ def _read_object(body: Mapping[str, Any], headers: Mapping[str, Any]) -> ErrorBo
         field=_field(body),
         refused_input=refused_input and not errors_elsewhere,
         partly_done=tells is Tells.ERROR and _has_data(body),
+        rest_is_done=tells is Tells.PARTIAL and _lists_what_was_left(body),
         succeeded=succeeded,
         failed=failed,
         quoted=quoted,
     )
+
+
+def _entries(body: Mapping[str, Any]) -> tuple[int, int] | None:
+    """(entries without a failure, entries with one) of the first list of objects in a body that has a failing one."""
+    data = body.get("data")
+    for holder in (body, data if isinstance(data, Mapping) else {}):
+        for name, value in list(holder.items())[:50]:
+            plain = _plain(name)
+            if not isinstance(value, list) or plain in _ERROR_MEMBERS or plain in _FAILURE_LISTS or "error" in plain:
+                continue
+            entries = [entry for entry in value[:1_000] if isinstance(entry, Mapping)]
+            failing = sum(_told(entry)[0] is Tells.ERROR for entry in entries)
+            if failing and len(entries) == len(value):
+                return len(entries) - failing, failing
+    return None
+
+
+def _lists_what_was_left(body: Mapping[str, Any]) -> bool:
+    return any(_plain(name).startswith("unprocessed") and _weighs(value) for name, value in body.items())
 
 
 def _read_jsonrpc(body: Mapping[str, Any], headers: Mapping[str, Any], quoted: tuple[str, ...]) -> ErrorBody:

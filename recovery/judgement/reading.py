@@ -9,7 +9,7 @@ from ledger.rules.vocabulary import Action, Effect, FailureClass, Phase, Proof, 
 Scalar = str | int | float | bool
 
 
-class ObservationInvalid(ValueError):  # noqa: N818 - it states a fact about the observation
+class ObservationInvalid(ValueError):
     """The observation is not of the shape that its kind has. Correct the member that `field` names and send again."""
 
     def __init__(self, field: str, message: str) -> None:

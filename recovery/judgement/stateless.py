@@ -14,7 +14,7 @@ Nothing is stored, and the speaker that an observation states is trusted.
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Final
 
@@ -24,6 +24,7 @@ from ledger.rules.decision import Decision
 from ledger.rules.evidence import join_effects
 from ledger.rules.facts import AttemptFacts, Budget, Facts
 from ledger.rules.vocabulary import Effect, Request, State, Verification
+from recovery.judgement.codes import Code
 from recovery.judgement.decide import decide
 from recovery.judgement.read import read_observation
 from recovery.judgement.reading import ObservationInvalid, Reading
@@ -67,11 +68,19 @@ def judge(
         attempts.append(_attempt(before, reading, number=index + 1, now=now))
     reading = read_observation(observation, contract=contract, earlier=tuple(attempts), now=now)
     attempts.append(_attempt(observation, reading, number=len(attempts) + 1, now=now))
+    if reading.code == Code.KEY_IN_USE:
+        attempts = [_running(attempt, key=attempts[-1].idempotency_key) for attempt in attempts]
     effect = join_effects(attempts=attempts, absence_since=None, kind=contract.effect)
     stated = _keyed(contract)
     facts = _facts(stated, attempts, operation_id=attempts[-1].idempotency_key or operation_id)
     decision = decide(reading=reading, facts=facts, effect=effect, contract=stated, now=now, roll=roll)
     return Judgement(reading=reading, effect=effect, decision=decision)
+
+
+def _running(attempt: AttemptFacts, *, key: str | None) -> AttemptFacts:
+    """The owner says that a request with this key is running: that is every open attempt that carried it."""
+    ours = attempt.effect is Effect.UNKNOWN and key is not None and attempt.idempotency_key == key
+    return replace(attempt, effect=Effect.PENDING) if ours else attempt
 
 
 def _keyed(contract: Contract) -> Contract:

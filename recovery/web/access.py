@@ -11,7 +11,7 @@
 
 from collections.abc import Callable
 from functools import wraps
-from typing import Concatenate, ParamSpec
+from typing import Concatenate, ParamSpec, cast
 from urllib.parse import urlencode, urlsplit
 
 from django.contrib.auth import authenticate, login, logout
@@ -28,6 +28,8 @@ from ledger.rules.vocabulary import Role
 from recovery.web.sentences import ROLES
 
 P = ParamSpec("P")
+Seated = Callable[Concatenate[HttpRequest, Seat, P], HttpResponse]
+Routed = Callable[Concatenate[HttpRequest, P], HttpResponse]
 
 HOME = "/queue/"
 DECIDES = frozenset({Role.OPERATOR, Role.ADMIN})
@@ -49,9 +51,7 @@ def seated(
     The view gets the seat after the request. Loading and authorising are this one step.
     """
 
-    def decorate(
-        view: Callable[Concatenate[HttpRequest, Seat, P], HttpResponse],
-    ) -> Callable[Concatenate[HttpRequest, P], HttpResponse]:
+    def decorate(view: Seated[P]) -> Routed[P]:
         @wraps(view)
         @never_cache
         def checked(request: HttpRequest, *args: P.args, **kwargs: P.kwargs) -> HttpResponse:
@@ -68,7 +68,7 @@ def seated(
             request.seat = seat  # type: ignore[attr-defined]
             return view(request, seat, *args, **kwargs)
 
-        return checked
+        return cast("Routed[P]", checked)
 
     return decorate
 

@@ -195,6 +195,8 @@ class OperationView:
     attempts: tuple[AttemptLine, ...]
     budgets: tuple[BudgetLine, ...]
     related: tuple[RelatedLine, ...]
+    held_back: bool
+    """Another unsettled operation has the same intent."""
     conflict: tuple[tuple[str, str, str], ...]
     payload: str
     payload_restricted: bool
@@ -294,7 +296,7 @@ def operation_view(*, held: Held, seat: Seat, holder: str | None) -> OperationVi
         due=moment(at=facts.deadline_at, now=now, shape=Shape.DUE) if facts.deadline_at and not settled else None,
         is_late=bool(facts.deadline_at and facts.deadline_at <= now),
         sla=moment(at=held.escalated_at + sla, now=now, shape=Shape.DUE) if held.escalated_at and sla else None,
-        next=_next(held),
+        next=_next(held, holder),
         may_look_again=looks and bool(seat.roles & DECIDES),
         why_not_look=_why_not_look(facts.state) if not looks else "",
         known=_known(held, evidence),
@@ -304,6 +306,7 @@ def operation_view(*, held: Held, seat: Seat, holder: str | None) -> OperationVi
         attempts=tuple(_attempt(attempt, held) for attempt in facts.attempts),
         budgets=_budgets(held),
         related=tuple(_related(other, held) for other in related),
+        held_back=holder is not None,
         conflict=_conflict(evidence) if not settled else (),
         payload=shown[:PAYLOAD_SHOWN],
         payload_restricted=not may_read,
@@ -394,10 +397,12 @@ def _folded(lines: Sequence[Line]) -> tuple[Line, ...]:
     return tuple(folded)
 
 
-def _next(held: Held) -> SafeString | str:
+def _next(held: Held, holder: str | None) -> SafeString | str:
     state, at = held.facts.state, held.next_check_at
     if state is State.SETTLED:
         return "Nothing. It is settled."
+    if holder is not None:
+        return f"Held back until {holder} settles."
     if state is State.OPEN:
         return "The harness may ask to send it."
     if state is State.BLOCKED:
@@ -541,11 +546,11 @@ def _verified(held: Held, evidence: Sequence[EvidenceRow]) -> Known:
     when = moment(at=piece.observed_at, now=held.now) if piece else ""
     source = f"#{piece.evidence_id}" if piece else ""
     icon, tone, word, sentence = {
-        Verification.NOT_REQUIRED: ("minus-circle", "gray", "Not asked for.", "The contract states no check of the outcome."),
+        Verification.NOT_REQUIRED: ("minus-circle", "gray", "Not asked for.", "The contract asks for no check."),
         Verification.DUE: ("clock", "gray", "Not yet.", "The check comes once the effect is known to have happened."),
         Verification.VERIFIED: ("check-badge", "green", "Yes.", "The outcome is what was intended."),
-        Verification.FAILED: ("x-circle", "red", "No.", "The outcome is not what was intended. Look before any write."),
-        Verification.UNAVAILABLE: ("question-mark-circle", "amber", "We don't know.", "The check itself could not run."),
+        Verification.FAILED: ("x-circle", "red", "No.", "The outcome is not what was meant. Look before any write."),
+        Verification.UNAVAILABLE: ("question-mark-circle", "amber", "We don't know.", "The check could not run."),
     }[held.facts.verification]  # fmt: skip
     return Known(asked="Verified?", icon=icon, tone=tone, word=word, sentence=sentence, source=source, when=when)
 

@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
+from ledger.database import execute
 from ledger.queries.clock import database_now
 from ledger.queries.facts import Held, held
 from ledger.rules.contract import Contract, identity_members, parse_contract
@@ -86,31 +87,34 @@ class Stage:
     """A workspace with its people, tools and contracts, on which scenes are played."""
 
     workspace_id: UUID
+    suffix: str
     people: Mapping[str, int]
-    tools: Mapping[str, tuple[UUID, UUID, Contract]]
-    """By tool name: the tool's id, its contract's id, and the contract."""
+    """By the username of PEOPLE, without the suffix."""
+    tools: Mapping[str, tuple[UUID, UUID, int, Contract]]
+    """By tool name: the tool's id, its contract's id and number, and the contract."""
 
 
-def set_stage(*, slug: str, name: str, password: str) -> Stage:
-    """Makes the workspace and what belongs to it. Running it again finds it as it is."""
-    from ledger.database import execute
+def set_stage(*, slug: str, name: str, password: str, suffix: str = "") -> Stage:
+    """Makes the workspace and what belongs to it. Running it again finds it as it is.
 
+    `suffix` is added to every username, for people of this workspace alone.
+    """
     now = database_now()
     workspace_id = ensure_workspace(slug=slug, name=name, now=now)
     people = {}
     for username, full_name, role in PEOPLE:
-        people[username] = ensure_person(username=username, name=full_name, password=password)
+        people[username] = ensure_person(username=f"{username}{suffix}", name=full_name, password=password)
         ensure_role(workspace_id=workspace_id, person_id=people[username], role=role)
     tools = {}
     for document in CONTRACTS:
         contract = parse_contract(document)
         owner_id = ensure_owner(workspace_id=workspace_id, name=contract.owner, base_url="http://127.0.0.1:9")
-        contract_id, _ = publish_contract(workspace_id=workspace_id, contract=contract, owner_id=owner_id, now=now)
+        contract_id, number = publish_contract(workspace_id=workspace_id, contract=contract, owner_id=owner_id, now=now)
         [(tool_id,)] = execute(
             "SELECT id FROM tool WHERE workspace_id = %s AND name = %s", [workspace_id, contract.contract]
         )
-        tools[contract.contract] = (tool_id, contract_id, contract)
-    return Stage(workspace_id=workspace_id, people=people, tools=tools)
+        tools[contract.contract] = (tool_id, contract_id, number, contract)
+    return Stage(workspace_id=workspace_id, suffix=suffix, people=people, tools=tools)
 
 
 def opened(
@@ -124,7 +128,7 @@ def opened(
     agent: Mapping[str, Any] | None = None,
 ) -> UUID:
     """An intent recorded some time ago, with its first permit when asked for."""
-    tool_id, contract_id, contract = stage.tools[tool]
+    tool_id, contract_id, number, contract = stage.tools[tool]
     now = database_now() - ago
     members = identity_members(contract, payload)
     intent = Intent(
@@ -134,6 +138,7 @@ def opened(
         tool_id=tool_id,
         tool=tool,
         contract_id=contract_id,
+        contract_number=number,
         contract=contract,
         operation_id=operation_id,
         payload=canonical(payload),
@@ -194,7 +199,6 @@ def looked(
     proof: Proof | None = None,
     reasons: tuple[str, ...] = (),
     clean_reads: int = 0,
-    next_look: timedelta | None = None,
     detail: Mapping[str, Any] | None = None,
 ) -> None:
     """The owner was asked some time ago and answered so."""
@@ -225,8 +229,7 @@ def looked(
     )
     body = canonical({"at": one.now.isoformat(), "outcome": outcome.value}).decode()
     answer = OwnersAnswer(lookup=lookup, grade=grade, body=body, detail={"reasons": list(reasons), **(detail or {})})
-    following = database_now() + next_look if next_look else None
-    _written(record_lookup(held=one, answer=answer, decision=decision(one), next_look_at=following, at=one.now))
+    _written(record_lookup(held=one, answer=answer, decision=decision(one), at=one.now))
 
 
 def lapsed(*, id: UUID) -> None:
@@ -239,8 +242,8 @@ def lapsed(*, id: UUID) -> None:
 def limit_reached(*, id: UUID, ago: timedelta, message: str, next_look: timedelta) -> None:
     """A budget ended with the effect unknown, and a person is asked."""
     one = _at(id, lambda found: found.now - ago)
-    told = decided(Action.ESCALATE, "POLLS_BUDGET_ENDED", message)(one)
-    _written(end_by_limit(held=one, decision=told, next_look_at=database_now() + next_look))
+    told = decided(Action.ESCALATE, "POLLS_BUDGET_ENDED", message, after=next_look)(one)
+    _written(end_by_limit(held=one, decision=told))
 
 
 def permitted(*, id: UUID) -> None:
@@ -263,7 +266,7 @@ def answered(
         for offer in offers(facts=one.facts, contract=one.contract, now=one.now, blocked_by_identity=True)
         if offer.answer is answer
     )
-    signer = Signer(id=stage.people[username], username=username)
+    signer = Signer(id=stage.people[username], username=f"{username}{stage.suffix}")
     _written(
         attest(
             held=one,
@@ -308,14 +311,18 @@ def decided(
 def play(*, stage: Stage) -> dict[str, UUID]:
     """One operation in each state, by a name for it."""
     beat(part="reconciler")
-    minutes, seconds = (lambda n: timedelta(minutes=n)), (lambda n: timedelta(seconds=n))
     customer = {"id": "c-19", "email": "dana@example.org"}
     made: dict[str, UUID] = {}
 
     def ticket(name: str, number: int, ago: timedelta, **more: Any) -> UUID:
         payload = {"title": f"Export broken, case {number}", "customer": customer, "priority": "high"}
         made[name] = opened(
-            stage=stage, tool="tickets.create", operation_id=f"ticket:create:case-{number}", payload=payload, ago=ago, **more
+            stage=stage,
+            tool="tickets.create",
+            operation_id=f"ticket:create:case-{number}",
+            payload=payload,
+            ago=ago,
+            **more,
         )
         return made[name]
 
@@ -323,111 +330,223 @@ def play(*, stage: Stage) -> dict[str, UUID]:
         Action.RECONCILE,
         "TRANSPORT_TIMEOUT",
         "No answer came after the request had left, so the effect is unknown. The owner is asked.",
-        after=seconds(40),
+        after=_seconds(40),
     )
-    waited = {"phase": "await", "bytes_sent": 412, "request_bytes": 412, "reasons": ["The harness may not say what happened after bytes left."]}
+    waited = {
+        "phase": "await",
+        "bytes_sent": 412,
+        "request_bytes": 412,
+        "reasons": ["The harness may not say what happened after bytes left."],
+    }
     nothing_yet = "Not there so far: 1 of 2 clean reads in a row. It is looked up again."
 
-    id = ticket("applied", 8401, minutes(190))
-    reported(id=id, after=seconds(30), decision=timed_out, detail=waited)
+    id = ticket("applied", 8401, _minutes(190))
+    reported(id=id, after=_seconds(30), decision=timed_out, detail=waited)
     looked(
-        id=id, ago=minutes(188), outcome=LookupOutcome.FOUND, effect=Effect.APPLIED, proof=Proof.LOOKUP_MATCH,
+        id=id,
+        ago=_minutes(188),
+        outcome=LookupOutcome.FOUND,
+        effect=Effect.APPLIED,
+        proof=Proof.LOOKUP_MATCH,
         reasons=("Found by its exact key: the owner says applied.",),
-        decision=decided(Action.DONE, "FOUND", "It was found at the owner: it happened.", failure=FailureClass.SUCCESS, effect=Effect.APPLIED),
-    )  # fmt: skip
+        decision=decided(
+            Action.DONE,
+            "FOUND",
+            "It was found at the owner: it happened.",
+            failure=FailureClass.SUCCESS,
+            effect=Effect.APPLIED,
+        ),
+    )
 
-    id = ticket("reconciling", 8472, minutes(6))
-    reported(id=id, after=seconds(31), decision=timed_out, detail=waited)
+    id = ticket("reconciling", 8472, _minutes(6))
+    reported(id=id, after=_seconds(31), decision=timed_out, detail=waited)
     for ago in (5, 4, 3, 2):
         looked(
-            id=id, ago=minutes(ago), outcome=LookupOutcome.LOOKUP_FAILED,
-            reasons=("The lookup failed (HTTP 503). That says nothing of the effect, and the count of clean reads starts again.",),
-            decision=decided(Action.RECONCILE, "OWNER_UNAVAILABLE", "The owner could not be asked. It is asked again.", after=seconds(100)),
+            id=id,
+            ago=_minutes(ago),
+            outcome=LookupOutcome.LOOKUP_FAILED,
+            reasons=("The lookup failed (HTTP 503). That says nothing of the effect.",),
+            decision=decided(
+                Action.RECONCILE,
+                "OWNER_UNAVAILABLE",
+                "The owner could not be asked. It is asked again.",
+                after=_seconds(100),
+            ),
             detail={"status": 503, "quoted": ["upstream connect error or disconnect/reset before headers"]},
-        )  # fmt: skip
+        )
 
-    id = ticket("dispatched", 8475, seconds(6))
+    id = ticket("dispatched", 8475, _seconds(6))
 
-    id = ticket("open", 8476, seconds(50), permit=False)
+    id = ticket("open", 8476, _seconds(50), permit=False)
 
-    id = ticket("waiting", 8470, minutes(3))
+    id = ticket("waiting", 8470, _minutes(3))
     reported(
-        id=id, after=seconds(4), effect=Effect.NONE, proof=Proof.REFUSED, speaker=Speaker.OWNER_ANSWER,
-        decision=decided(Action.RETRY, "RATE_LIMITED", "The owner's limiter refused it before acting. It may be sent again after the wait.", failure=FailureClass.TRANSIENT, effect=Effect.NONE, request=Request.REJECTED, after=seconds(95)),
-        detail={"status": 429, "phase": "after_response", "reasons": ["The owner refused before acting (HTTP 429)."], "quoted": ["Too many requests, slow down."]},
-    )  # fmt: skip
+        id=id,
+        after=_seconds(4),
+        effect=Effect.NONE,
+        proof=Proof.REFUSED,
+        speaker=Speaker.OWNER_ANSWER,
+        decision=decided(
+            Action.RETRY,
+            "RATE_LIMITED",
+            "The owner's limiter refused it before acting. It may be sent again after the wait.",
+            failure=FailureClass.TRANSIENT,
+            effect=Effect.NONE,
+            request=Request.REJECTED,
+            after=_seconds(95),
+        ),
+        detail={
+            "status": 429,
+            "phase": "after_response",
+            "reasons": ["The owner refused before acting (HTTP 429)."],
+            "quoted": ["Too many requests, slow down."],
+        },
+    )
 
-    id = ticket("blocked", 8466, minutes(9))
+    id = ticket("blocked", 8466, _minutes(9))
     reported(
-        id=id, after=seconds(2), effect=Effect.NONE, proof=Proof.REFUSED, speaker=Speaker.OWNER_ANSWER,
-        decision=decided(Action.AUTHORIZE, "PERMISSION_DENIED", "The owner refused it: svc-support may not create tickets for this customer.", failure=FailureClass.AUTHORIZATION, effect=Effect.NONE, request=Request.REJECTED),
+        id=id,
+        after=_seconds(2),
+        effect=Effect.NONE,
+        proof=Proof.REFUSED,
+        speaker=Speaker.OWNER_ANSWER,
+        decision=decided(
+            Action.AUTHORIZE,
+            "PERMISSION_DENIED",
+            "The owner refused it: svc-support may not create tickets for this customer.",
+            failure=FailureClass.AUTHORIZATION,
+            effect=Effect.NONE,
+            request=Request.REJECTED,
+        ),
         detail={"status": 403, "phase": "after_response", "reasons": ["The owner refused before acting (HTTP 403)."]},
-    )  # fmt: skip
+    )
 
     def payment(name: str, number: int, ago: timedelta) -> UUID:
         made[name] = opened(
-            stage=stage, tool="payments.capture", operation_id=f"capture:order-{number}",
-            payload={"order": f"order-{number}", "amount": 128_00, "currency": "EUR", "card": "4111 1111 1111 1111"}, ago=ago,
+            stage=stage,
+            tool="payments.capture",
+            operation_id=f"capture:order-{number}",
+            payload={"order": f"order-{number}", "amount": 128_00, "currency": "EUR", "card": "4111 1111 1111 1111"},
+            ago=ago,
             agent={"name": "billing-2", "run": "run-77", "step": "9"},
-        )  # fmt: skip
+        )
         return made[name]
 
     for name, number, hours in (("escalated", 2207, 5), ("awaiting", 2198, 8), ("written_by_two", 2190, 26)):
         id = payment(name, number, timedelta(hours=hours))
-        reported(id=id, after=seconds(31), decision=timed_out, detail=waited)
+        reported(id=id, after=_seconds(31), decision=timed_out, detail=waited)
         for ago in (4, 3, 2, 1):
             looked(
-                id=id, ago=timedelta(hours=hours) - minutes(12 - 2 * ago), outcome=LookupOutcome.LOOKUP_FAILED,
+                id=id,
+                ago=timedelta(hours=hours) - _minutes(12 - 2 * ago),
+                outcome=LookupOutcome.LOOKUP_FAILED,
                 reasons=("The lookup failed (timed out after 10 s). That says nothing of the effect.",),
-                decision=decided(Action.RECONCILE, "OWNER_UNAVAILABLE", "The owner could not be asked. It is asked again.", after=minutes(5)),
-            )  # fmt: skip
+                decision=decided(
+                    Action.RECONCILE,
+                    "OWNER_UNAVAILABLE",
+                    "The owner could not be asked. It is asked again.",
+                    after=_minutes(5),
+                ),
+            )
         limit_reached(
-            id=id, ago=timedelta(hours=hours) - minutes(20), next_look=minutes(7),
+            id=id,
+            ago=timedelta(hours=hours) - _minutes(20),
+            next_look=_minutes(7),
             message="The owner did not answer within the budget of 20 looks. A person has to find out what happened.",
-        )  # fmt: skip
+        )
     answered(
-        stage=stage, id=made["awaiting"], username="otto", answer=Answer.NOT_APPLIED,
+        stage=stage,
+        id=made["awaiting"],
+        username="otto",
+        answer=Answer.NOT_APPLIED,
         reason="Searched the processor's dashboard by order and by amount for the whole day; there is no capture.",
         evidence_url="https://dashboard.ledgerline.example/search?order=order-2198",
-    )  # fmt: skip
+    )
     for username in ("otto", "olive"):
         answered(
-            stage=stage, id=made["written_by_two"], username=username, answer=Answer.NOT_APPLIED,
+            stage=stage,
+            id=made["written_by_two"],
+            username=username,
+            answer=Answer.NOT_APPLIED,
             reason="The day's settlement file does not have it.",
-        )  # fmt: skip
+        )
 
-    id = ticket("conflict", 8455, minutes(45))
-    reported(id=id, after=seconds(31), decision=timed_out, detail=waited)
+    id = ticket("conflict", 8455, _minutes(45))
+    reported(id=id, after=_seconds(31), decision=timed_out, detail=waited)
     looked(
-        id=id, ago=minutes(44), outcome=LookupOutcome.FOUND, next_look=minutes(4),
+        id=id,
+        ago=_minutes(44),
+        outcome=LookupOutcome.FOUND,
         reasons=("What was found differs from what was meant in priority. A person must look.",),
-        decision=decided(Action.ESCALATE, "CONFLICT", "A ticket with this key exists, but it is not what was meant. A person has to compare them."),
+        decision=decided(
+            Action.ESCALATE,
+            "CONFLICT",
+            "A ticket with this key exists, but it is not what was meant. A person has to compare them.",
+            after=_minutes(4),
+        ),
         detail={"differs": [["priority", "high", "low"], ["title", "Export broken, case 8455", "Export broken"]]},
-    )  # fmt: skip
+    )
 
-    id = ticket("clean_read", 8468, minutes(4))
-    reported(id=id, after=seconds(8), decision=timed_out, detail={**waited, "phase": "send", "bytes_sent": 180})
+    id = ticket("clean_read", 8468, _minutes(4))
+    reported(id=id, after=_seconds(8), decision=timed_out, detail={**waited, "phase": "send", "bytes_sent": 180})
     looked(
-        id=id, ago=minutes(1), outcome=LookupOutcome.NO_MATCH, reasons=(nothing_yet,), clean_reads=1,
-        decision=decided(Action.RECONCILE, "NOT_THERE_YET", "Nothing at the owner so far. It counts as absent after one more clean read.", after=seconds(25)),
-    )  # fmt: skip
+        id=id,
+        ago=_minutes(1),
+        outcome=LookupOutcome.NO_MATCH,
+        reasons=(nothing_yet,),
+        clean_reads=1,
+        decision=decided(
+            Action.RECONCILE,
+            "NOT_THERE_YET",
+            "Nothing at the owner so far. It counts as absent after one more clean read.",
+            after=_seconds(25),
+        ),
+    )
 
-    id = opened(stage=stage, tool="rooms.book", operation_id="room:book:lisbon-2026-12-04T09", payload={"room": "lisbon", "at": "2026-12-04T09:00"}, ago=minutes(2))  # fmt: skip
+    id = opened(
+        stage=stage,
+        tool="rooms.book",
+        operation_id="room:book:lisbon-2026-12-04T09",
+        payload={"room": "lisbon", "at": "2026-12-04T09:00"},
+        ago=_minutes(2),
+    )
     made["not_sent"] = id
     reported(
-        id=id, after=seconds(1), effect=Effect.NONE, proof=Proof.NOT_SENT,
-        decision=decided(Action.STOP, "CONNECT_FAILED", "The calendar could not be reached; nothing left, and nothing happened.", failure=FailureClass.TRANSIENT, effect=Effect.NONE, request=Request.NOT_SENT),
+        id=id,
+        after=_seconds(1),
+        effect=Effect.NONE,
+        proof=Proof.NOT_SENT,
+        decision=decided(
+            Action.STOP,
+            "CONNECT_FAILED",
+            "The calendar could not be reached; nothing left, and nothing happened.",
+            failure=FailureClass.TRANSIENT,
+            effect=Effect.NONE,
+            request=Request.NOT_SENT,
+        ),
         detail={"phase": "connect", "bytes_sent": 0, "reasons": ["The connection failed before the first byte."]},
-    )  # fmt: skip
+    )
 
-    id = ticket("lapsed", 8460, minutes(12))
+    id = ticket("lapsed", 8460, _minutes(12))
     lapsed(id=id)
 
     payload = {"title": "Export broken, case 8472", "customer": customer, "priority": "urgent"}
     made["held_back"] = opened(
-        stage=stage, tool="tickets.create", operation_id="ticket:create:case-8472-again", payload=payload, ago=minutes(1)
+        stage=stage,
+        tool="tickets.create",
+        operation_id="ticket:create:case-8472-again",
+        payload=payload,
+        ago=_minutes(1),
     )
     return made
+
+
+def _minutes(count: int) -> timedelta:
+    return timedelta(minutes=count)
+
+
+def _seconds(count: int) -> timedelta:
+    return timedelta(seconds=count)
 
 
 def _at(id: UUID, when: Callable[[Held], datetime]) -> Held:

@@ -120,7 +120,7 @@ def _guarded(claim: _Claim, seen: Seen) -> Reading:
     if claim.effect is Effect.NONE and seen.network_attempts > 1:
         return _reading(_unknown(rule=f"{claim.rule}.after_our_own_requests"), seen)
     if claim.effect is Effect.NONE and claim.foreign_only and seen.ours_is_open:
-        return _reading(_unknown(rule=f"{claim.rule}.perhaps_ours"), seen)
+        return _reading(_unknown(rule=f"{claim.rule}.perhaps_ours", remedy=Action.RECONCILE), seen)
     return _reading(claim, seen)
 
 
@@ -139,14 +139,16 @@ def _of_a_read(claim: _Claim) -> _Claim:
     )
 
 
-def _unknown(*, rule: str, code: str = Code.EARLIER_ATTEMPT_OPEN, violations: tuple[str, ...] = ()) -> _Claim:
+def _unknown(
+    *, rule: str, code: str = Code.EARLIER_ATTEMPT_OPEN, violations: tuple[str, ...] = (), remedy: Action | None = None
+) -> _Claim:
     return _Claim(
         rule=rule,
         failure_class=FailureClass.UNKNOWN_OUTCOME,
         effect=Effect.UNKNOWN,
         proof=None,
         code=code,
-        remedy=None,
+        remedy=remedy,
         field=None,
         violations=violations,
     )

@@ -164,7 +164,9 @@ def _after_answer(observation: Mapping[str, Any], response: Mapping[str, Any], s
         )
     if reading.effect not in (Effect.APPLIED, Effect.PENDING):
         return reading
-    if seen.phase is Phase.AFTER_RESPONSE and reading.effect is Effect.APPLIED:
+    # Without the body, or the contract's word, nobody knows that the answer was whole.
+    whole = isinstance(response.get("body"), Mapping) or reading.rule == "contract.success"
+    if seen.phase is Phase.AFTER_RESPONSE and reading.effect is Effect.APPLIED and whole:
         return replace(
             reading,
             failure_class=FailureClass.VERIFICATION,
@@ -174,10 +176,11 @@ def _after_answer(observation: Mapping[str, Any], response: Mapping[str, Any], s
         )
     if reading.effect is Effect.PENDING:
         return reading
-    # The head of the answer came and its body did not: what it would have said is lost.
+    # The head of the answer came; what its body would have said is not known.
     return replace(
         reading,
-        failure_class=FailureClass.UNKNOWN_OUTCOME,
+        failure_class=FailureClass.VERIFICATION,
+        remedy=Action.RECONCILE,
         effect=Effect.UNKNOWN,
         proof=None,
         code=Code.ANSWER_UNREADABLE.value,

@@ -41,6 +41,7 @@ from recovery.judgement.documented import (
     Meaning,
     code_meaning,
     gateway_meaning,
+    refusal_kind,
 )
 from recovery.judgement.error_bodies import ErrorBody, Tells, parsed, read_body
 from recovery.judgement.readers import members
@@ -51,6 +52,7 @@ from recovery.judgement.waits import moment, wait_of
 KIND = "http"
 _KNOWN = members.COMMON | {"status", "headers", "body", "redirects", "elapsed_ms"}
 _KEEPS_THE_METHOD = frozenset({307, 308})
+_KIND_BY_CODE = frozenset({400, 402, 403, 409, 422})
 _NO_BODY_NEEDED = frozenset({200, 201, 204})
 
 _DONE = Meaning(
@@ -166,11 +168,11 @@ def read(
     if contract.is_read:
         meaning, remedy = _of_a_read(answer, limited=limited)
         return conclude(meaning, seen, remedy=remedy)
-    if error.tells is Tells.PARTIAL:
+    if error.tells is Tells.PARTIAL and (contract.effect is EffectKind.BATCH or not error.among_entries):
         return conclude(_PARTIAL if _accounted_for(answer) else _UNACCOUNTED, seen)
     if answer.status < 400:
         return _below_400(answer, seen, context)
-    return conclude(_refusal(answer, limited=limited), seen, remedy=_remedy(answer))
+    return conclude(_refusal(answer, limited=limited), seen, remedy=_remedy(answer, contract, context))
 
 
 def _parse(observation: Mapping[str, Any]) -> tuple[_Answer, bool]:
@@ -228,7 +230,7 @@ def _accounted_for(answer: _Answer) -> bool:
     """Whether the lists hold every item that was asked for, as far as the request says how many there were."""
     error = answer.error
     if error.succeeded is None or error.failed is None:
-        return False
+        return error.rest_is_done
     items = answer.request.get("items")
     asked = len(items) if isinstance(items, list | Mapping) else items
     return isinstance(asked, bool) or not isinstance(asked, int) or asked == error.succeeded + error.failed
@@ -245,7 +247,10 @@ def _below_400(answer: _Answer, seen: Seen, context: Context) -> Reading:
     if not 200 <= status < 300:
         return conclude(STATUSES.get(status, _REDIRECTED if status >= 300 else NOT_LISTED), seen)
     if error.tells is Tells.ERROR:
-        return conclude(_inside(answer), seen)
+        meaning = _inside(answer)
+        if meaning.failure_class is FailureClass.PARTIAL and seen.contract.effect is EffectKind.WRITE:
+            meaning = replace(meaning, failure_class=FailureClass.UNKNOWN_OUTCOME)
+        return conclude(meaning, seen)
     if error.tells is Tells.UNREADABLE:
         return conclude(_UNREADABLE, seen)
     if status == 202 or error.tells is Tells.UNFINISHED:
@@ -283,7 +288,7 @@ def _inside(answer: _Answer) -> Meaning:
     """An error inside a 2xx: what the owner's code proves, and nothing when no documented code is there."""
     error = answer.error
     if error.partly_done:
-        return ERROR_INSIDE
+        return replace(_UNACCOUNTED, rule="answer.error_beside_data", code=Code.ERROR_IN_ANSWER)
     if answer.meaning is not None:
         return answer.meaning
     return INVALID if error.refused_input else ERROR_INSIDE
@@ -299,8 +304,11 @@ def _refusal(answer: _Answer, *, limited: bool) -> Meaning:
     if limited:
         business = said is not None and said.failure_class is FailureClass.BUSINESS_RULE
         return said if business and said is not None else LIMITED
-    if said is None or base is NOT_LISTED:
-        return base if said is None or said.effect is not Effect.UNKNOWN else said
+    if base is NOT_LISTED:
+        return base
+    if said is None:
+        known = refusal_kind(error.codes[0]) if error.codes and status in _KIND_BY_CODE else None
+        return known or base
     if status in (401, 407):
         # Whoever asks for a credential has not looked at the rest.
         return said if said.failure_class is FailureClass.AUTHORIZATION else base
@@ -317,8 +325,14 @@ def _five_hundred(status: int, said: Meaning | None, *, jsonrpc: bool) -> Meanin
     return said if jsonrpc and status in (500, 501) else base
 
 
-def _remedy(answer: _Answer) -> Action | None:
-    """A delete of what is not there: somebody must look whether that was the goal or the wrong address."""
+def _remedy(answer: _Answer, contract: Contract, context: Context) -> Action | None:
+    """A delete of what is not there: somebody must look whether that was the goal or the wrong address. A stored
+    failure that is replayed: the same key would bring it back for ever, so the owner's records are asked."""
+    if answer.status >= 500:
+        marker = contract.compiled.replay_marker
+        replayed = marker is not None and marker.matches(context) is True
+        said = str(answer.headers.get("idempotent-replayed", "")).strip().lower() == "true"
+        return Action.RECONCILE if replayed or said else None
     not_there = answer.status in (404, 410) and answer.error.jsonrpc is None
     return Action.VERIFY if not_there and answer.method == "DELETE" else None
 
@@ -330,7 +344,7 @@ def _of_a_read(answer: _Answer, *, limited: bool) -> tuple[Meaning, Action | Non
     if status < 300:
         if error.tells is Tells.ERROR:
             return _inside(answer), None
-        if error.tells is Tells.PARTIAL:
+        if error.tells is Tells.PARTIAL and not error.among_entries:
             return _PARTIAL, Action.RETRY
         return (_UNREADABLE, None) if error.tells is Tells.UNREADABLE else (_DONE, None)
     if status < 400:

@@ -1,0 +1,164 @@
+"""How an operation, a permit and a decision look on the wire."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from ledger.queries.facts import Held
+from ledger.queries.operations import EvidenceRow, ListedOperation
+from ledger.rules.contract import dispatch_headers
+from ledger.rules.decision import Decision
+from ledger.rules.facts import AttemptFacts, Facts
+from ledger.rules.permits import Granted
+from ledger.rules.stored import decision_from
+from ledger.rules.vocabulary import Action, State
+from recovery.api.envelope import rfc3339
+from recovery.judgement.dialects import Dialect, for_agent, record
+
+WAIT_SECONDS = 30
+
+
+def operation(
+    held: Held, *, dialect: Dialect, evidence: Sequence[EvidenceRow] = (), permit: dict[str, Any] | None = None
+) -> dict[str, Any]:
+    """The operation data that callers may rely on."""
+    facts = held.facts
+    return {
+        "operation_id": facts.operation_id,
+        "id": str(held.id),
+        "tool": facts.tool,
+        "contract": held.contract_label,
+        "version": facts.version,
+        "state": facts.state,
+        "request": facts.request,
+        "effect": facts.effect,
+        "verification": facts.verification,
+        "outcome": facts.outcome,
+        "revision": facts.revision,
+        "payload_digest": facts.payload_digest,
+        "principal": facts.principal,
+        "budgets": {name: {"used": budget.used, "limit": budget.limit} for name, budget in facts.budgets.items()},
+        "created_at": rfc3339(held.created_at),
+        "changed_at": rfc3339(held.changed_at),
+        "deadline_at": rfc3339(facts.deadline_at),
+        "attempts": [_attempt(attempt) for attempt in facts.attempts],
+        "items": [],
+        "approval": None,
+        "result": None,
+        "evidence": [_evidence(row) for row in evidence],
+        "permit": permit,
+        "decision": decision(decision_from(held.decision), held=held, dialect=dialect),
+    }
+
+
+def listed(row: ListedOperation) -> dict[str, Any]:
+    """An operation as a list shows it."""
+    return {
+        "operation_id": row.operation_id,
+        "id": str(row.id),
+        "tool": row.tool,
+        "contract": row.contract,
+        "version": row.version,
+        "state": row.state,
+        "request": row.request,
+        "effect": row.effect,
+        "verification": row.verification,
+        "outcome": row.outcome,
+        "created_at": rfc3339(row.created_at),
+        "changed_at": rfc3339(row.changed_at),
+        "deadline_at": rfc3339(row.deadline_at),
+    }
+
+
+def permit(terms: Granted, *, held: Held, attempt_id: str, key: str | None) -> dict[str, Any]:
+    """A permit to dispatch: which attempt, with which headers, until when."""
+    attempt = held.facts.attempts[-1]
+    return {
+        "attempt_id": attempt_id,
+        "idempotency_key": key,
+        "headers": dispatch_headers(held.contract, key),
+        "opened_at": rfc3339(attempt.opened_at),
+        "dispatch_by": rfc3339(terms.dispatch_by),
+        "timeout_ms": terms.timeout_ms,
+        "lapses_at": rfc3339(terms.lapses_at),
+        "licence": terms.licence,
+    }
+
+
+def decision(told: Decision | None, *, held: Held, dialect: Dialect) -> dict[str, Any] | None:
+    """A decision, with its attempt record and what the agent is told in the dialect asked for."""
+    if told is None:
+        return None
+    facts = held.facts
+    at = told.not_before or held.next_check_at
+    attempt = facts.last_attempt
+    attempt_id = attempt.attempt_id if attempt else None
+    reference = f"operations/{held.id}"
+    spoken = for_agent(
+        told,
+        operation_id=facts.operation_id,
+        ask_again_at=at,
+        dialect=dialect,
+        attempt_id=attempt_id,
+        evidence_ref=reference,
+    )
+    return {
+        "recovery_action": told.recovery_action,
+        "failure_class": told.failure_class,
+        "effect_status": told.effect_status,
+        "request": told.request,
+        "retry_after_ms": told.retry_after_ms,
+        "not_before": rfc3339(told.not_before),
+        "code": told.code,
+        "field": told.field,
+        "hint": told.hint,
+        "message": told.message,
+        "rule": told.rule,
+        "licence": told.licence,
+        "ask_again": _ask_again(told, facts, at),
+        "alternatives": list(told.alternatives),
+        "retryable": told.recovery_action is Action.RETRY,
+        "record": record(told, operation_id=facts.operation_id, attempt_id=attempt_id, evidence_ref=reference),
+        "for_agent": spoken,
+    }
+
+
+def _ask_again(told: Decision, facts: Facts, at: datetime | None) -> dict[str, Any] | None:
+    if facts.state is State.SETTLED or told.recovery_action in (Action.STOP, Action.DONE):
+        return None
+    return {"at": rfc3339(at), "url": f"/api/v1/operations/{facts.operation_id}?wait={WAIT_SECONDS}"}
+
+
+def _attempt(attempt: AttemptFacts) -> dict[str, Any]:
+    return {
+        "attempt_id": attempt.attempt_id,
+        "kind": "retry" if attempt.licence or attempt.number > 1 else "dispatch",
+        "revision": attempt.revision,
+        "licence": attempt.licence,
+        "effect": attempt.effect,
+        "opened_at": rfc3339(attempt.opened_at),
+        "dispatch_by": rfc3339(attempt.dispatch_by),
+        "lapses_at": rfc3339(attempt.lapses_at),
+        "closed_at": rfc3339(attempt.closed_at),
+        "failure_class": attempt.failure_class,
+    }
+
+
+def _evidence(row: EvidenceRow) -> dict[str, Any]:
+    return {
+        "evidence_id": row.evidence_id,
+        "source": row.source,
+        "speaker": row.speaker,
+        "outcome": row.outcome,
+        "effect": row.effect,
+        "proof": row.proof,
+        "revision": row.revision,
+        "digest": row.digest,
+        "query": row.query,
+        "principal": row.principal,
+        "event_at": rfc3339(row.event_at),
+        "observed_at": rfc3339(row.observed_at),
+        "coverage": row.coverage or None,
+        "reasons": row.detail.get("reasons", []),
+        "ref": str(row.original) if row.original else None,
+    }

@@ -1,0 +1,187 @@
+"""What does a rule look at: what has just happened, and everything that is known beside it?"""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Final
+
+from ledger.rules.budgets import spent
+from ledger.rules.contract import Contract
+from ledger.rules.evidence import Grade
+from ledger.rules.facts import Facts
+from ledger.rules.vocabulary import Action, Effect, EffectKind, FailureClass, Guarantee, Licence, Verification
+from recovery.judgement.reading import Reading
+
+
+class Occasion(StrEnum):
+    """What has just happened."""
+
+    ANSWER = "answer"
+    LOOKUP = "lookup"
+    LAPSE = "lapse"
+    LIMIT = "limit"
+
+
+USUAL: Final = MappingProxyType(
+    {
+        FailureClass.INVALID_REQUEST: Action.REPAIR,
+        FailureClass.AUTHORIZATION: Action.AUTHORIZE,
+        FailureClass.TRANSIENT: Action.RETRY,
+        FailureClass.STATE_CONFLICT: Action.REFRESH,
+        FailureClass.BUSINESS_RULE: Action.STOP,
+        FailureClass.NOT_FOUND: Action.REPAIR,
+        FailureClass.UNKNOWN_OUTCOME: Action.RETRY,
+        FailureClass.PARTIAL: Action.RETRY,
+        FailureClass.VERIFICATION: Action.VERIFY,
+        FailureClass.FATAL: Action.STOP,
+        FailureClass.SUCCESS: Action.DONE,
+    }
+)
+"""The usual action of each failure class once it is certain that nothing happened (semantics §3)."""
+
+_REFUSED_FOR_GOOD: Final = frozenset(
+    {
+        FailureClass.BUSINESS_RULE,
+        FailureClass.STATE_CONFLICT,
+        FailureClass.INVALID_REQUEST,
+        FailureClass.NOT_FOUND,
+        FailureClass.FATAL,
+    }
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """Everything a rule may look at. `facts` and `effect` are those after what has just happened."""
+
+    occasion: Occasion
+    facts: Facts
+    effect: Effect
+    contract: Contract
+    now: datetime
+    roll: float
+    failure_class: FailureClass
+    code: str
+    licence: Licence | None
+    """What would license a repeat now; None when nothing does."""
+    reading: Reading | None = None
+    grade: Grade | None = None
+
+    @property
+    def is_read(self) -> bool:
+        return self.facts.is_read
+
+    @property
+    def nothing_happened(self) -> bool:
+        """A read, or a write whose effect is proved absent."""
+        return self.is_read or self.effect is Effect.NONE
+
+    @property
+    def wants(self) -> Action:
+        """The action that the reading asks for, once nothing happened."""
+        if self.reading is None:
+            return Action.RETRY
+        return self.reading.remedy or USUAL[self.reading.failure_class]
+
+    @property
+    def in_ledger(self) -> bool:
+        """Whether this is an operation of the ledger; a stateless question has version 0."""
+        return self.facts.version > 0
+
+    @property
+    def can_look(self) -> bool:
+        """Whether the owner can still be asked: a way exists, and `reconcile_until` has not passed."""
+        until = self.facts.reconcile_until
+        return bool(self.contract.lookup) and (until is None or self.now < until)
+
+    @property
+    def can_verify(self) -> bool:
+        return self.contract.verify is not None or not self.in_ledger
+
+    @property
+    def past_deadline(self) -> bool:
+        return self.facts.deadline_at is not None and self.now >= self.facts.deadline_at
+
+    @property
+    def asked_wait(self) -> timedelta | None:
+        milliseconds = None if self.reading is None else self.reading.retry_after_ms
+        return None if milliseconds is None else timedelta(milliseconds=milliseconds)
+
+    @property
+    def wait_outlasts_deadline(self) -> bool:
+        deadline = self.facts.deadline_at
+        return deadline is not None and self.now + (self.asked_wait or timedelta(0)) >= deadline
+
+    @property
+    def may_send_again(self) -> bool:
+        """A repeat is licensed, budgeted and in time."""
+        return (
+            self.licence is not None
+            and not spent(self.facts, "retries")
+            and not spent(self.facts, "network_attempts")
+            and not self.wait_outlasts_deadline
+        )
+
+    @property
+    def speaks_of_unknown(self) -> bool:
+        """Whether the reading itself left its attempt's effect open, rather than an earlier attempt."""
+        return self.reading is None or self.reading.effect is Effect.UNKNOWN
+
+    @property
+    def repeats_may_add_up(self) -> bool:
+        """Another request of this operation may have had an effect too, and nothing keeps the two from adding up."""
+        if self.contract.idempotency.guarantee is not Guarantee.NONE or self.reading is None:
+            return False
+        others = sum(attempt.effect is not Effect.NONE for attempt in self.facts.attempts)
+        return self.reading.effect is Effect.APPLIED and (others > 1 or self.reading.network_attempts > 1)
+
+    @property
+    def contradicts_refusal(self) -> bool:
+        """The same unchanged request was refused for good before; now the owner says that it is running."""
+        return any(
+            attempt.effect is Effect.NONE
+            and attempt.revision == self.facts.revision
+            and attempt.failure_class in _REFUSED_FOR_GOOD
+            for attempt in self.facts.attempts
+        )
+
+    @property
+    def unknown(self) -> bool:
+        """A write of which nobody knows what it did."""
+        return not self.is_read and self.effect is Effect.UNKNOWN
+
+    @property
+    def applied(self) -> bool:
+        return not self.is_read and self.effect is Effect.APPLIED
+
+    @property
+    def partial(self) -> bool:
+        return not self.is_read and self.effect is Effect.PARTIAL
+
+    @property
+    def has_items(self) -> bool:
+        """Whether parts of it can be recovered one by one: a batch, or a question without a ledger."""
+        return self.facts.kind is EffectKind.BATCH or not self.in_ledger
+
+    @property
+    def running(self) -> bool:
+        return not self.is_read and self.effect is Effect.PENDING
+
+    @property
+    def to_be_checked(self) -> bool:
+        """The contract wants the outcome verified, or what was seen asks for a check."""
+        wanted = self.contract.verify is not None and self.facts.verification is not Verification.VERIFIED
+        return wanted or self.failure_class is FailureClass.VERIFICATION
+
+    @property
+    def must_escalate(self) -> bool:
+        """The effect is open and a limit has ended, or a person was asked already and has not answered."""
+        if self.is_read or not self.in_ledger:
+            return False
+        polls_ended = bool(self.contract.lookup) and spent(self.facts, "polls")
+        return self.facts.escalated or self.past_deadline or polls_ended
+
+    def says(self, effect: Effect) -> bool:
+        """Whether the reading itself says this of its attempt."""
+        return self.reading is not None and self.reading.effect is effect

@@ -1,0 +1,594 @@
+"""Which rule decides in which case?
+
+`RULES` is the whole answer: of the rules of one occasion, in this order, the first that holds decides. A rule has a
+name, the case in which it holds, its action, the sentence for people, the advice for the agent, and the section that
+it comes from.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+from ledger.rules.budgets import spent
+from ledger.rules.vocabulary import Action, Effect, FailureClass, LookupOutcome
+from recovery.judgement.case import Case, Occasion
+from recovery.judgement.codes import Code
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """One line of the table."""
+
+    name: str
+    on: Occasion
+    when: Callable[[Case], bool]
+    action: Action
+    says: str
+    """For people: why this step."""
+    hint: str
+    """For the agent: one or two sentences."""
+    source: str
+    failure_class: FailureClass | None = None
+    """Replaces the class of what was seen."""
+    code: Code | None = None
+
+
+def _rule(
+    on: Occasion,
+    name: str,
+    when: Callable[[Case], bool],
+    action: Action,
+    says: str,
+    hint: str,
+    source: str,
+    failure_class: FailureClass | None = None,
+    code: Code | None = None,
+) -> Rule:
+    return Rule(
+        name=name,
+        on=on,
+        when=when,
+        action=action,
+        says=says,
+        hint=hint,
+        source=source,
+        failure_class=failure_class,
+        code=code,
+    )
+
+
+_DO_NOT_REPEAT = "Do not repeat the call. It may have happened; ask again for this operation when told."
+_ASK_A_PERMIT = "Ask for a permit for this same operation when told, and send the call unchanged."
+_NOTHING_MORE = "Nothing more is to be done for this call."
+_A_PERSON = "Do not repeat the call. A person has been asked; ask again for this operation later."
+
+_UNKNOWN: Final = FailureClass.UNKNOWN_OUTCOME
+
+
+def _repeats(on: Occasion, prefix: str, holds: Callable[[Case], bool]) -> tuple[Rule, ...]:
+    """The four rules for a wanted repeat once nothing happened; the same on every occasion."""
+
+    def wanted(more: Callable[[Case], bool]) -> Callable[[Case], bool]:
+        return lambda case: holds(case) and case.wants is Action.RETRY and more(case)
+
+    return (
+        _rule(
+            on,
+            f"{prefix}.retry",
+            wanted(lambda case: case.may_send_again and not case.past_deadline),
+            Action.RETRY,
+            "Nothing happened, so it may be sent again.",
+            _ASK_A_PERMIT,
+            "semantics §3, §7",
+        ),
+        _rule(
+            on,
+            f"{prefix}.deadline_passed",
+            wanted(lambda case: case.past_deadline or case.wait_outlasts_deadline),
+            Action.STOP,
+            "Nothing happened, and no time is left to send it again.",
+            "Report that it was not done in time. Do not repeat the call.",
+            "semantics §8",
+            code=Code.DEADLINE_PASSED,
+        ),
+        _rule(
+            on,
+            f"{prefix}.retries_ended",
+            wanted(lambda case: case.licence is not None),
+            Action.STOP,
+            "Nothing happened, and the budget for repeats is used up.",
+            "Report that it was not done. Do not repeat the call.",
+            "semantics §8",
+            code=Code.RETRIES_ENDED,
+        ),
+        _rule(
+            on,
+            f"{prefix}.not_licensed",
+            wanted(_always),
+            Action.STOP,
+            "Nothing happened, but nothing licenses a repeat.",
+            "Report that it was not done. Do not repeat the call.",
+            "semantics §7",
+            code=Code.NOT_LICENSED,
+        ),
+    )
+
+
+def _always(_case: Case) -> bool:
+    return True
+
+
+_answer = partial(_rule, Occasion.ANSWER)
+_lookup = partial(_rule, Occasion.LOOKUP)
+_lapse = partial(_rule, Occasion.LAPSE)
+_limit = partial(_rule, Occasion.LIMIT)
+
+RULES: Final[tuple[Rule, ...]] = (
+    # ---- It has happened.
+    _answer(
+        "write.applied_before",
+        lambda case: case.applied and not case.says(Effect.APPLIED),
+        Action.DONE,
+        "An earlier answer proved it done; this one does not unsay that.",
+        "It is done. Do not repeat the call.",
+        "semantics §4: the join over all attempts",
+        FailureClass.SUCCESS,
+        Code.DONE,
+    ),
+    _answer(
+        "write.applied_maybe_twice",
+        lambda case: case.applied and case.repeats_may_add_up and (case.can_look or not case.in_ledger),
+        Action.RECONCILE,
+        "It is done, and another request of ours may have done it as well: the owner is asked how often.",
+        "It has happened, perhaps more than once. Do not repeat the call; it is being checked.",
+        "RFC 9110 9.2.2; semantics §8: every real request counts",
+        FailureClass.VERIFICATION,
+    ),
+    _answer(
+        "write.applied_to_be_checked",
+        lambda case: case.applied and case.to_be_checked and case.can_verify,
+        Action.VERIFY,
+        "It is done; whether the outcome is the intended one is checked next.",
+        "It has happened. Do not repeat the call; the outcome is being checked.",
+        "semantics §2, §3",
+    ),
+    _answer(
+        "write.applied_to_be_looked_up",
+        lambda case: case.applied and case.failure_class is FailureClass.VERIFICATION and case.can_look,
+        Action.RECONCILE,
+        "It is done, and something failed after the answer, so the owner is asked what it holds.",
+        "It has happened. Do not repeat the call; the outcome is being checked.",
+        "semantics §3",
+    ),
+    _answer(
+        "write.applied",
+        lambda case: case.applied,
+        Action.DONE,
+        "The owner's answer proves it done.",
+        "It is done. Use the result; do not repeat the call.",
+        "semantics §5",
+    ),
+    _answer(
+        "write.partly_done_to_be_looked_up",
+        lambda case: case.partial and not case.has_items and case.can_look,
+        Action.RECONCILE,
+        "A part of it happened, and this tool has no items to recover one by one, so the owner is asked.",
+        _DO_NOT_REPEAT,
+        "semantics §3, §7",
+        FailureClass.PARTIAL,
+    ),
+    _answer(
+        "write.partly_done",
+        lambda case: case.partial and not case.has_items,
+        Action.ESCALATE,
+        "A part of it happened, and there is neither an item to recover nor a way to look it up.",
+        _A_PERSON,
+        "semantics §2, §8",
+        FailureClass.PARTIAL,
+        Code.PARTIAL_RESULT,
+    ),
+    _answer(
+        "write.partial",
+        lambda case: (
+            not case.is_read
+            and case.has_items
+            and case.reading is not None
+            and case.reading.failure_class is FailureClass.PARTIAL
+            and case.effect in (Effect.PARTIAL, Effect.UNKNOWN)
+        ),
+        Action.RECOVER_ITEMS,
+        "Some items went through and others did not, so each is recovered by itself.",
+        "Do not repeat the whole call. Recover each item that did not go through by itself.",
+        "semantics §3, §7",
+    ),
+    _answer(
+        "write.partial_before",
+        lambda case: case.partial,
+        Action.RECOVER_ITEMS,
+        "An earlier attempt applied some items, so each is recovered by itself.",
+        "Do not repeat the whole call. Recover each item that did not go through by itself.",
+        "semantics §3, §7",
+        FailureClass.PARTIAL,
+    ),
+    # ---- It is running.
+    _answer(
+        "write.running_after_refusal",
+        lambda case: case.running and case.contradicts_refusal,
+        Action.RECONCILE,
+        "The owner refused this same request before and now says that it is running: both are kept, the owner "
+        "is asked.",
+        _DO_NOT_REPEAT,
+        "semantics §4.2",
+        _UNKNOWN,
+        Code.ANSWER_CONTRADICTS,
+    ),
+    _answer(
+        "write.deadline_while_running",
+        lambda case: case.running and case.must_escalate,
+        Action.ESCALATE,
+        "It is still running at the owner, and the time for it has ended.",
+        _A_PERSON,
+        "semantics §8",
+    ),
+    _answer(
+        "write.running",
+        lambda case: case.running and case.says(Effect.PENDING),
+        Action.WAIT,
+        "The owner took it and has not finished.",
+        "It is accepted and still running. Do not repeat the call; ask again for this operation when told.",
+        "RFC 9110 15.3.3",
+    ),
+    _answer(
+        "write.running_before",
+        lambda case: case.running,
+        Action.WAIT,
+        "An earlier attempt was accepted and is still running.",
+        "It is accepted and still running. Do not repeat the call; ask again for this operation when told.",
+        "semantics §4: the join over all attempts",
+        FailureClass.SUCCESS,
+        Code.IN_PROGRESS,
+    ),
+    # ---- Nobody knows.
+    _answer(
+        "write.unknown_after_limits",
+        lambda case: case.unknown and case.must_escalate,
+        Action.ESCALATE,
+        "Whether it happened is unknown, and the time or the budget for finding out has ended.",
+        _A_PERSON,
+        "semantics §8",
+        _UNKNOWN,
+    ),
+    _answer(
+        "write.earlier_attempt_open",
+        lambda case: (
+            case.unknown
+            and not case.speaks_of_unknown
+            and (case.can_look or (not case.in_ledger and case.wants is not Action.RETRY))
+        ),
+        Action.RECONCILE,
+        "What this attempt says does not settle what an earlier one may have done, so the owner is asked.",
+        _DO_NOT_REPEAT,
+        "semantics §4: a reading speaks for its attempt only",
+        _UNKNOWN,
+        Code.EARLIER_ATTEMPT_OPEN,
+    ),
+    _answer(
+        "write.no_answer_after_send",
+        lambda case: case.unknown and case.can_look and case.reading is not None and case.reading.kind == "exception",
+        Action.RECONCILE,
+        "The request may have reached the owner and no answer came, so the owner is asked.",
+        _DO_NOT_REPEAT,
+        "RFC 9110 9.2.2; semantics §4",
+    ),
+    _answer(
+        "write.answer_proves_nothing",
+        lambda case: case.unknown and case.can_look,
+        Action.RECONCILE,
+        "The answer does not say whether it happened, so the owner is asked.",
+        _DO_NOT_REPEAT,
+        "RFC 9110 9.2.2; semantics §4",
+    ),
+    _answer(
+        "write.compare_first",
+        lambda case: case.unknown and case.wants is Action.RECONCILE and not case.in_ledger,
+        Action.RECONCILE,
+        "What is in the way, or has answered, may be our own earlier request: look at the owner and compare.",
+        _DO_NOT_REPEAT,
+        "RFC 9110 13.1.1; semantics §4",
+        _UNKNOWN,
+    ),
+    _answer(
+        "write.unknown_but_repeat_is_harmless",
+        lambda case: (
+            case.unknown
+            and case.may_send_again
+            and not case.contract.lookup
+            and (case.speaks_of_unknown or case.wants is Action.RETRY)
+        ),
+        Action.RETRY,
+        "Whether it happened is unknown, there is no way to look it up, and the same request again cannot make "
+        "a second effect.",
+        "It may have happened. Ask for a permit for this same operation when told, and send the call unchanged, "
+        "with the same key.",
+        "RFC 9110 9.2.2; semantics §7",
+        _UNKNOWN,
+    ),
+    _answer(
+        "write.nobody_to_ask",
+        lambda case: case.unknown and case.in_ledger,
+        Action.ESCALATE,
+        "Whether it happened is unknown, and the contract names no way to look it up.",
+        _A_PERSON,
+        "semantics §8",
+        _UNKNOWN,
+        Code.NOBODY_TO_ASK,
+    ),
+    _answer(
+        "write.unknown",
+        lambda case: case.unknown,
+        Action.RECONCILE,
+        "Whether it happened is unknown: look at the owner before anything else.",
+        _DO_NOT_REPEAT,
+        "semantics §4.7",
+        _UNKNOWN,
+    ),
+    # ---- Nothing happened, or it was a read.
+    _answer(
+        "read.done",
+        lambda case: case.is_read and case.wants is Action.DONE,
+        Action.DONE,
+        "The read was answered.",
+        "Use the result.",
+        "semantics §4.1",
+    ),
+    *_repeats(Occasion.ANSWER, "none", _always),
+    _answer(
+        "none.repair",
+        lambda case: case.wants is Action.REPAIR and not spent(case.facts, "repairs"),
+        Action.REPAIR,
+        "Nothing happened; the request has to change.",
+        "Correct the named member and keep the intent. Never send the identical call again.",
+        "semantics §3",
+    ),
+    _answer(
+        "none.repairs_ended",
+        lambda case: case.wants is Action.REPAIR,
+        Action.STOP,
+        "Nothing happened, and the budget for repairs is used up.",
+        "Report what was refused. Do not send the call again.",
+        "semantics §8",
+        None,
+        Code.REPAIRS_ENDED,
+    ),
+    _answer(
+        "none.authorize",
+        lambda case: case.wants is Action.AUTHORIZE,
+        Action.AUTHORIZE,
+        "Nothing happened; the permission for it is missing.",
+        "Stop and say which permission is missing. Do not try another way around it.",
+        "semantics §3",
+    ),
+    _answer(
+        "none.refresh",
+        lambda case: case.wants is Action.REFRESH,
+        Action.REFRESH,
+        "Nothing happened; what the request builds on has changed.",
+        "Read the present state first, then decide whether the call is still wanted.",
+        "semantics §3",
+    ),
+    _answer(
+        "none.verify",
+        lambda case: case.wants is Action.VERIFY and case.can_verify,
+        Action.VERIFY,
+        "Nothing was done; whether the goal is met already has to be looked at.",
+        "Look at the present state before anything else.",
+        "RFC 9110 15.5.5",
+    ),
+    _answer(
+        "none.look_again",
+        lambda case: case.wants is Action.VERIFY and not spent(case.facts, "repairs"),
+        Action.REPAIR,
+        "Nothing was done; the address may be wrong, or what it named is gone already.",
+        "Check the address, and whether what it named is gone already.",
+        "RFC 9110 15.5.5",
+    ),
+    _answer(
+        "none.replace",
+        lambda case: case.wants is Action.REPLACE,
+        Action.REPLACE,
+        "Nothing happened; what the request addresses is gone or elsewhere.",
+        "Choose another target, or find the present address of this one.",
+        "semantics §3",
+    ),
+    _answer(
+        "none.wait",
+        lambda case: case.wants is Action.WAIT and not case.past_deadline,
+        Action.WAIT,
+        "Nothing happened; something else is using what the request addresses.",
+        "Wait and ask again for this operation when told.",
+        "RFC 4918 11.3",
+    ),
+    _answer(
+        "none.compare",
+        lambda case: case.wants is Action.RECONCILE and (case.can_look or not case.in_ledger),
+        Action.RECONCILE,
+        "This request had no effect, but something of ours may exist already, so the owner is asked.",
+        "Do not repeat the call. Look at what the owner holds first.",
+        "semantics §4.2",
+    ),
+    _answer(
+        "none.stop",
+        lambda case: case.wants is not Action.DONE,
+        Action.STOP,
+        "Nothing happened, and sending it again would be refused again.",
+        "Explain why it was refused and offer the alternatives, if there are any.",
+        "semantics §3",
+    ),
+    _answer(
+        "none.contradiction",
+        _always,
+        Action.STOP,
+        "An answer says done, and it is proved that nothing happened: nothing more is sent.",
+        _NOTHING_MORE,
+        "semantics §4",
+    ),
+    _lookup(
+        "lookup.conflict",
+        lambda case: case.grade is not None and case.grade.conflict,
+        Action.ESCALATE,
+        "The owner holds something under our key that is not what was intended; a person has to compare.",
+        _A_PERSON,
+        "semantics §6",
+        FailureClass.STATE_CONFLICT,
+        Code.CONFLICT,
+    ),
+    _lookup(
+        "lookup.applied_to_be_checked",
+        lambda case: case.effect is Effect.APPLIED and case.to_be_checked and case.contract.verify is not None,
+        Action.VERIFY,
+        "The owner holds it; whether the outcome is the intended one is checked next.",
+        "It has happened. Do not repeat the call; the outcome is being checked.",
+        "semantics §2",
+        FailureClass.SUCCESS,
+        Code.FOUND,
+    ),
+    _lookup(
+        "lookup.applied",
+        lambda case: case.effect is Effect.APPLIED,
+        Action.DONE,
+        "The owner holds what was intended.",
+        "It is done. Do not repeat the call.",
+        "semantics §5",
+        FailureClass.SUCCESS,
+        Code.FOUND,
+    ),
+    _lookup(
+        "lookup.partial",
+        lambda case: case.effect is Effect.PARTIAL,
+        Action.RECOVER_ITEMS,
+        "The owner holds some items and not others, so each is recovered by itself.",
+        "Do not repeat the whole call. Recover each item that did not go through by itself.",
+        "semantics §3, §7",
+        FailureClass.PARTIAL,
+        Code.PARTIAL_RESULT,
+    ),
+    *_repeats(Occasion.LOOKUP, "lookup.absent", lambda case: case.effect is Effect.NONE),
+    _lookup(
+        "lookup.limits_ended",
+        lambda case: case.must_escalate,
+        Action.ESCALATE,
+        "The owner has not settled it, and the time or the budget for asking has ended.",
+        _A_PERSON,
+        "semantics §8",
+    ),
+    _lookup(
+        "lookup.running",
+        lambda case: case.effect is Effect.PENDING,
+        Action.WAIT,
+        "The owner says that it is still running.",
+        "It is accepted and still running. Do not repeat the call; ask again for this operation when told.",
+        "RFC 9110 15.3.3",
+        FailureClass.SUCCESS,
+        Code.IN_PROGRESS,
+    ),
+    _lookup(
+        "lookup.failed",
+        lambda case: case.grade is not None and case.grade.outcome is LookupOutcome.LOOKUP_FAILED,
+        Action.RECONCILE,
+        "Asking the owner failed, which says nothing about the effect; it is asked again.",
+        _DO_NOT_REPEAT,
+        "semantics §6",
+        _UNKNOWN,
+        Code.LOOKUP_FAILED,
+    ),
+    _lookup(
+        "lookup.not_settled",
+        _always,
+        Action.RECONCILE,
+        "The owner's answer does not settle it yet; it is asked again.",
+        _DO_NOT_REPEAT,
+        "semantics §6",
+        _UNKNOWN,
+        Code.ABSENCE_NOT_PROVED,
+    ),
+    _lapse(
+        "lapse.applied_before",
+        lambda case: case.effect is Effect.APPLIED,
+        Action.DONE,
+        "An earlier answer proved it done; the missing report does not unsay that.",
+        "It is done. Do not repeat the call.",
+        "semantics §4: the join over all attempts",
+        FailureClass.SUCCESS,
+        Code.DONE,
+    ),
+    *_repeats(Occasion.LAPSE, "lapse.read", lambda case: case.is_read),
+    _lapse(
+        "lapse.limits_ended",
+        lambda case: case.must_escalate,
+        Action.ESCALATE,
+        "A permit ended with no report, and the time or the budget for finding out has ended.",
+        _A_PERSON,
+        "semantics §8, §9.2",
+    ),
+    _lapse(
+        "lapse.ask_the_owner",
+        lambda case: case.can_look,
+        Action.RECONCILE,
+        "A permit ended with no report, so it may have been sent; the owner is asked.",
+        _DO_NOT_REPEAT,
+        "semantics §9.2",
+    ),
+    _lapse(
+        "lapse.repeat_is_harmless",
+        lambda case: case.may_send_again and not case.past_deadline and not case.contract.lookup,
+        Action.RETRY,
+        "A permit ended with no report, there is no way to look it up, and the same request again cannot make a "
+        "second effect.",
+        _ASK_A_PERMIT,
+        "semantics §7",
+    ),
+    _lapse(
+        "lapse.nobody_to_ask",
+        lambda case: case.in_ledger,
+        Action.ESCALATE,
+        "A permit ended with no report, and the contract names no way to look it up.",
+        _A_PERSON,
+        "semantics §8",
+        None,
+        Code.NOBODY_TO_ASK,
+    ),
+    _lapse(
+        "lapse.unknown",
+        _always,
+        Action.RECONCILE,
+        "A permit ended with no report: look at the owner before anything else.",
+        _DO_NOT_REPEAT,
+        "semantics §9.2",
+    ),
+    _limit(
+        "limit.nothing_happened",
+        lambda case: case.nothing_happened,
+        Action.STOP,
+        "The time for it has ended and nothing happened.",
+        "Report that it was not done in time. Do not repeat the call.",
+        "semantics §8",
+    ),
+    _limit(
+        "limit.applied",
+        lambda case: case.effect is Effect.APPLIED,
+        Action.DONE,
+        "The time for it has ended, and it is done.",
+        "It is done. Do not repeat the call.",
+        "semantics §8",
+        FailureClass.SUCCESS,
+    ),
+    _limit(
+        "limit.unknown",
+        _always,
+        Action.ESCALATE,
+        "The time or the budget for it has ended, and what happened is not known; a person is asked.",
+        _A_PERSON,
+        "semantics §8",
+    ),
+)
