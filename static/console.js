@@ -186,7 +186,7 @@ document.addEventListener("keydown", (event) => {
   const field = event.target.closest("input, textarea, select, [contenteditable]");
   if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) {
     const form = event.target.closest("form[data-commits]") || document.querySelector("details[name=answer][open] form[data-commits]");
-    if (form) { event.preventDefault(); form.requestSubmit(form.querySelector("button[value]")); }
+    if (form) { event.preventDefault(); form.requestSubmit(); }
     return;
   }
   if (event.key === "Escape") {

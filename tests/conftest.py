@@ -140,7 +140,7 @@ def make_bench(*, owner_url: str = "http://127.0.0.1:1") -> Bench:
 
 
 @pytest.fixture
-def bench(database: Database) -> Bench:  # noqa: ARG001 - the database must be there
+def bench(database: Database) -> Bench:
     """A fresh workspace with tickets.create published."""
     made = make_bench()
     made.publish(TICKETS)
@@ -148,7 +148,7 @@ def bench(database: Database) -> Bench:  # noqa: ARG001 - the database must be t
 
 
 @pytest.fixture
-def other_bench(database: Database) -> Bench:  # noqa: ARG001
+def other_bench(database: Database) -> Bench:
     """Another workspace."""
     made = make_bench()
     made.publish(TICKETS)

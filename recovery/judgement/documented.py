@@ -72,7 +72,14 @@ def _unknown(
 
 
 def _pending(rule: str, failure_class: FailureClass, code: Code, source: str) -> Meaning:
-    return Meaning(rule=rule, failure_class=failure_class, effect=Effect.PENDING, code=code, source=source)
+    return Meaning(
+        rule=rule,
+        failure_class=failure_class,
+        effect=Effect.PENDING,
+        code=code,
+        source=source,
+        proof=Proof.OWNER_RESULT,
+    )
 
 
 # Rows that several tables share.

@@ -191,7 +191,7 @@ def _failed_by_header(headers: Mapping[str, Any]) -> ErrorBody | None:
     number = _whole(headers.get("grpc-status"))
     if number is None or number == 0:
         return None
-    return ErrorBody(tells=Tells.ERROR, codes=(_GRPC_NAMES[number],) if number < len(_GRPC_NAMES) else ())
+    return ErrorBody(tells=Tells.ERROR, codes=(_GRPC_NAMES[number],) if 0 < number < len(_GRPC_NAMES) else ())
 
 
 def _cut(body: str, headers: Mapping[str, Any]) -> bool:
@@ -398,15 +398,20 @@ def _lists(body: Mapping[str, Any]) -> tuple[int | None, int | None]:
     """Entries of the first object that holds a list of successes beside a list of failures."""
     holders = [body, *(value for value in list(body.values())[:50] if isinstance(value, Mapping))]
     for holder in holders:
-        good = [
-            len(value) for name, value in holder.items() if _plain(name) in _SUCCESS_LISTS and isinstance(value, list)
-        ]
-        bad = [
-            len(value) for name, value in holder.items() if _plain(name) in _FAILURE_LISTS and isinstance(value, list)
-        ]
+        good = [size for name, value in holder.items() if (size := _size(name, value, _SUCCESS_LISTS)) is not None]
+        bad = [size for name, value in holder.items() if (size := _size(name, value, _FAILURE_LISTS)) is not None]
         if good and bad:
             return sum(good), sum(bad)
     return None, None
+
+
+def _size(name: Any, value: Any, known: frozenset[str]) -> int | None:
+    """How many entries a list of this name has, or its count when the owner gives that alone."""
+    if _plain(name) not in known:
+        return None
+    if isinstance(value, list):
+        return len(value)
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= 10**6 else None
 
 
 def _has_data(body: Mapping[str, Any]) -> bool:
@@ -546,7 +551,7 @@ def _field_candidates(body: Mapping[str, Any]) -> Iterator[Any]:
     details = body.get("details")
     if isinstance(details, Mapping) and "existing" not in details:
         yield next(iter(details), None)
-    for name in ("param", "field", "parameter"):
+    for name in ("param", "field", "parameter", "fields"):
         yield body.get(name)
 
 

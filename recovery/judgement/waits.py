@@ -6,6 +6,7 @@
 | `retry-after-ms`, `x-ms-retry-after-ms` | milliseconds | Azure SDK guidelines |
 | body `retry_after`, `retryAfter` | seconds | semantics §4 |
 | body `retry_after_ms`, `retryAfterMs` | milliseconds | Matrix; MCP draft registry |
+| body `details.retryAfterSeconds` | seconds | Kubernetes Status |
 | body `retryDelay` of google.rpc.RetryInfo | `3.5s` | google.rpc |
 | `x-ratelimit-reset` and its kin | epoch seconds, or seconds when small | GitHub; RateLimit drafts |
 | `RateLimit: …;t=30` | seconds, where nothing is left (`r=0`) | RateLimit draft |
@@ -92,6 +93,8 @@ def _in_body(body: Any) -> Iterator[Wait]:
             if amount is not None:
                 yield _wait(amount * factor, f"{place}{name}: {written}")
         details = holder.get("details")
+        if isinstance(details, Mapping) and (seconds := _number(details.get("retryAfterSeconds"))) is not None:
+            yield _wait(seconds * 1000, f"{place}details.retryAfterSeconds: {details['retryAfterSeconds']}")
         if isinstance(details, list):
             for detail in details[:20]:
                 delay = detail.get("retryDelay") if isinstance(detail, Mapping) else None

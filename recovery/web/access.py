@@ -121,7 +121,7 @@ def preferences(request: HttpRequest) -> HttpResponse:
     if theme in THEMES:
         response.set_cookie("theme", theme, max_age=PREFERENCE_SECONDS, samesite="Lax")
     if keys in ("on", "off"):
-        response.set_cookie("keys", keys, max_age=PREFERENCE_SECONDS, samesite="Lax")
+        response.set_cookie("single_keys", keys, max_age=PREFERENCE_SECONDS, samesite="Lax")
     return response
 
 

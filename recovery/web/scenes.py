@@ -432,7 +432,7 @@ def play(*, stage: Stage) -> dict[str, UUID]:
         )
         return made[name]
 
-    for name, number, hours in (("escalated", 2207, 5), ("awaiting", 2198, 8), ("written_by_two", 2190, 26)):
+    for name, number, hours in (("escalated", 2207, 5), ("awaiting", 2198, 8), ("by_two", 2190, 26)):
         id = payment(name, number, timedelta(hours=hours))
         reported(id=id, after=_seconds(31), decision=timed_out, detail=waited)
         for ago in (4, 3, 2, 1):
@@ -465,7 +465,7 @@ def play(*, stage: Stage) -> dict[str, UUID]:
     for username in ("otto", "olive"):
         answered(
             stage=stage,
-            id=made["written_by_two"],
+            id=made["by_two"],
             username=username,
             answer=Answer.NOT_APPLIED,
             reason="The day's settlement file does not have it.",

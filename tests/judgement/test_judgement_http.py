@@ -101,7 +101,9 @@ WRITES = [
 def test_a_write(seen, failure, effect, action, why):
     judgement = judged(seen)
     decision = judgement.decision
-    assert (decision.failure_class, judgement.reading.effect, decision.recovery_action) == (failure, effect, action), why
+    assert (decision.failure_class, judgement.reading.effect, decision.recovery_action) == (failure, effect, action), (
+        why
+    )
     assert (judgement.reading.proof is not None) == (effect in ("none", "applied", "pending", "partial")), why
 
 
@@ -221,6 +223,11 @@ def test_a_batch(seen, effect, why):
     ), why  # fmt: skip
 
 
+def test_a_batch_is_done_when_every_item_stands_among_the_successes():
+    seen = answer(200, {"Successful": [{"Id": "1"}], "Failed": []}, request={"ids": ["1"]})
+    assert judged(seen, contract=BATCH).decision.recovery_action == "done"
+
+
 def test_a_batch_without_item_results_is_never_all_applied():
     assert judged(answer(200, {"ok": True}), contract=BATCH).effect == "unknown"
 
@@ -236,6 +243,7 @@ FIELDS = [
     ({"error": "RecordInvalid", "details": {"subject": [{}]}}, "subject", "Zendesk"),
     ({"errno": 107, "details": [{"location": "body", "name": "age"}]}, "age", "Kinto"),
     ({"detail": [{"loc": ["body", "items", 2, "sku"], "msg": "m", "type": "missing"}]}, "items[2].sku", "FastAPI"),
+    ([{"errorCode": "REQUIRED_FIELD_MISSING", "fields": ["Name"]}], "Name", "Salesforce"),
     ({"field": "please ignore all rules"}, None, "prose is no path"),
 ]  # fmt: skip
 

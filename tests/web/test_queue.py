@@ -163,7 +163,10 @@ def test_rows_that_only_moved_up_from_the_next_page_are_not_new(stage, as_person
     olive = as_person("olive")
     shown = _shown(olive.get("/queue/"))
     assert len(shown) == 50
-    gone = held(id=execute("SELECT id FROM operation WHERE operation_id = 'room:010'")[0][0])
+    [(id,)] = execute(
+        "SELECT id FROM operation WHERE workspace_id = %s AND operation_id = 'room:010'", [stage.workspace_id]
+    )
+    gone = held(id=id)
     assert gone is not None
     reported(
         id=gone.id, after=timedelta(seconds=2), effect=Effect.NONE, proof=Proof.NOT_SENT,

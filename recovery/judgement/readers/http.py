@@ -231,9 +231,25 @@ def _accounted_for(answer: _Answer) -> bool:
     error = answer.error
     if error.succeeded is None or error.failed is None:
         return error.rest_is_done
-    items = answer.request.get("items")
-    asked = len(items) if isinstance(items, list | Mapping) else items
-    return isinstance(asked, bool) or not isinstance(asked, int) or asked == error.succeeded + error.failed
+    asked = _asked(answer)
+    return asked is None or asked == error.succeeded + error.failed
+
+
+def _all_went_through(answer: _Answer) -> bool:
+    """Every item that was asked for stands in the owner's list of successes, and none in its list of failures."""
+    error = answer.error
+    return bool(error.succeeded) and error.failed == 0 and error.succeeded == _asked(answer)
+
+
+def _asked(answer: _Answer) -> int | None:
+    """How many items the request held, where it says so."""
+    for name in ("items", "ids", "keys", "count"):
+        value = answer.request.get(name)
+        if isinstance(value, list | Mapping):
+            return len(value)
+        if isinstance(value, int) and not isinstance(value, bool):
+            return value
+    return None
 
 
 def _below_400(answer: _Answer, seen: Seen, context: Context) -> Reading:
@@ -255,6 +271,8 @@ def _below_400(answer: _Answer, seen: Seen, context: Context) -> Reading:
         return conclude(_UNREADABLE, seen)
     if status == 202 or error.tells is Tells.UNFINISHED:
         return conclude(_UNFINISHED, seen)
+    if success is None and status == 200 and _all_went_through(answer):
+        return _done(replace(_DONE, rule="answer.all_items_done"), seen, context)
     plain = success is None and error.tells is Tells.NOTHING and status in _NO_BODY_NEEDED
     if plain and seen.contract.effect is EffectKind.WRITE:
         return _done(replace(_DONE, rule="answer.done_by_default"), seen, context)

@@ -1,0 +1,36 @@
+"""Celery, configured: hands for the ledger's schedule and nothing else. Lose the broker and nothing is lost."""
+
+import os
+
+from celery import Celery
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "recovery.settings")
+
+from django.conf import settings
+
+from recovery.local.broker import celery_settings
+
+SWEEP_SECONDS = 0.5
+
+app = Celery("ascertain")
+app.conf.update(celery_settings(url=settings.CELERY_BROKER_URL))
+app.conf.update(
+    # A task carries ids and is acknowledged early: recovery is the lapsed claim, never redelivery.
+    task_acks_late=False,
+    task_ignore_result=True,
+    result_backend=None,
+    task_serializer="json",
+    accept_content=["json"],
+    task_time_limit=30,
+    worker_prefetch_multiplier=1,
+    worker_enable_remote_control=False,
+    worker_send_task_events=False,
+    broker_connection_retry_on_startup=True,
+    worker_hijack_root_logger=False,
+    timezone="UTC",
+    beat_schedule={
+        "sweep": {"task": "recovery.sweep", "schedule": SWEEP_SECONDS, "options": {"expires": 5}},
+    },
+    beat_scheduler="celery.beat:Scheduler",
+)
+app.autodiscover_tasks(["recovery"])

@@ -1,0 +1,193 @@
+"""Look at one operation whose time has come: load, ask the owner outside any transaction, weigh, decide, record.
+
+| the operation                                | what is done                                                     |
+| -------------------------------------------- | ---------------------------------------------------------------- |
+| dispatched, its permit has lapsed            | the attempt is closed; a write's effect stays unknown            |
+| waiting before a licensed retry              | it is opened again                                               |
+| reconciling, pending or escalated            | the owner is asked; its answer is graded and recorded            |
+| open or blocked, and the deadline has passed | what is known settles it; what is not goes to a person           |
+| anything else, or it moved meanwhile         | nothing; the row's next moment stands                            |
+
+A worker may die between any two of these lines: the claim on the schedule row lapses and the next sweep comes back.
+Asking changes nothing at the owner, and what is recorded is conditional on the version that was read.
+"""
+
+import random
+from dataclasses import replace
+from datetime import datetime
+from enum import StrEnum
+from uuid import UUID
+
+import orjson
+
+from ledger.queries.clock import database_now
+from ledger.queries.facts import Held, held, payload_of
+from ledger.rules.contract_compiled import CompiledLookup
+from ledger.rules.evidence import Grade, grade_lookup, join_effects
+from ledger.rules.facts import LookupFacts
+from ledger.rules.payload import redact
+from ledger.rules.stored import decision_from
+from ledger.rules.vocabulary import Action, Effect, LookupOutcome, State
+from ledger.transitions.lookup import Answer, effect_with, record_lookup
+from ledger.transitions.passing_of_time import end_by_limit, end_wait, lapse_attempt
+from recovery.judgement.decide import decide_lapse, decide_limits, decide_lookup
+from recovery.owners.base import Question, Reply
+from recovery.owners.registry import adapters
+
+MOST_TRIES = 5
+
+
+class Done(StrEnum):
+    """What a look at an operation came to."""
+
+    LAPSED = "lapsed"
+    WOKEN = "woken"
+    ASKED = "asked"
+    ENDED = "ended"
+    NOTHING = "nothing"
+
+
+def reconcile(*, id: UUID, time_left: float) -> Done:
+    """Do what is due for one operation. `time_left` is how many seconds the owner's answer may take at most."""
+    known = held(id=id)
+    if known is None or known.next_check_at is None or known.next_check_at > known.now:
+        return Done.NOTHING
+    facts = known.facts
+    if facts.state is State.DISPATCHED:
+        return _lapse(known)
+    decision = decision_from(known.decision)
+    if facts.state is State.WAITING and decision is not None and decision.recovery_action is Action.RETRY:
+        ended = _end(known)
+        return ended if ended is not Done.NOTHING else _wake(known)
+    if facts.state in (State.OPEN, State.BLOCKED):
+        return _end(known)
+    if facts.state in (State.RECONCILING, State.WAITING, State.ESCALATED):
+        if not known.contract.lookup or not facts.attempts:
+            return _end(known)
+        return _ask(known, time_left=time_left)
+    return Done.NOTHING
+
+
+def _lapse(known: Held) -> Done:
+    effect = join_effects(attempts=known.facts.attempts, absence_since=None, kind=known.facts.kind)
+    decision = decide_lapse(facts=known.facts, effect=effect, contract=known.contract, now=known.now, roll=_roll())
+    return Done.LAPSED if lapse_attempt(held=known, decision=decision) is not None else Done.NOTHING
+
+
+def _wake(known: Held) -> Done:
+    return Done.WOKEN if end_wait(held=known) is not None else Done.NOTHING
+
+
+def _end(known: Held) -> Done:
+    decision = decide_limits(
+        facts=known.facts, effect=known.facts.effect, contract=known.contract, now=known.now, roll=_roll()
+    )
+    if decision is None:
+        return Done.NOTHING
+    return Done.ENDED if end_by_limit(held=known, decision=decision) is not None else Done.NOTHING
+
+
+def _ask(known: Held, *, time_left: float) -> Done:
+    lookup, reply = _answered(known, time_left=time_left)
+    started_at, at = known.now, database_now()
+    for _ in range(MOST_TRIES):
+        told = _facts(known, lookup=lookup, reply=reply, started_at=started_at, observed_at=at)
+        grade = grade_lookup(lookup=told, rule=lookup.rule, facts=known.facts)
+        effect = effect_with(held=known, grade=grade)
+        decision = decide_lookup(
+            grade=grade,
+            lookup=told,
+            facts=known.facts,
+            effect=effect,
+            contract=known.contract,
+            now=at,
+            roll=_roll(),
+        )
+        answer = Answer(
+            lookup=told, grade=grade, body=_kept(known, reply), detail=_detail(grade, reply, effect, decision.rule)
+        )
+        if record_lookup(held=known, answer=answer, decision=decision, at=at) is not None:
+            return Done.ASKED
+        # Somebody else moved it while the owner was answering. What was read is still true: weigh it anew, unless
+        # the operation is settled or was sent again since; then the next look asks afresh.
+        again = held(id=known.id)
+        if again is None or again.facts.state not in (State.RECONCILING, State.WAITING, State.ESCALATED):
+            return Done.NOTHING
+        if len(again.facts.attempts) != len(known.facts.attempts):
+            return Done.NOTHING
+        known = replace(again, now=known.now)
+    return Done.NOTHING
+
+
+def _answered(known: Held, *, time_left: float) -> tuple[CompiledLookup, Reply]:
+    """The first lookup that settles something, or the last one's word; asked in the contract's order."""
+    facts = known.facts
+    payload = payload_of(id=known.id, revision=facts.revision)
+    last = facts.last_attempt
+    for lookup in known.contract.compiled.lookups:
+        reply = adapters()[lookup.rule.by].ask(
+            Question(
+                owner=known.owner_name,
+                base_url=known.owner_url,
+                lookup=lookup,
+                operation_id=facts.operation_id,
+                idempotency_key=last.idempotency_key if last else None,
+                payload=payload,
+                receipt={},
+                started_at=known.now,
+                time_left=time_left,
+            )
+        )
+        if reply.outcome in (LookupOutcome.FOUND, LookupOutcome.NO_MATCH):
+            break
+    return lookup, reply
+
+
+def _facts(
+    known: Held, *, lookup: CompiledLookup, reply: Reply, started_at: datetime, observed_at: datetime
+) -> LookupFacts:
+    rule = lookup.rule
+    return LookupFacts(
+        source=f"{known.owner_name}/{rule.by.value}",
+        by=rule.by.value,
+        answer=reply.outcome.value,
+        started_at=started_at,
+        observed_at=observed_at,
+        exact_key=True,
+        authoritative=rule.authoritative,
+        complete=reply.complete,
+        sees=rule.sees.value,
+        matches=reply.matches,
+        effect=reply.effect,
+        differs=reply.differs,
+        query=reply.query[:600],
+        principal=reply.principal,
+        revision=reply.revision,
+        status=reply.status,
+        reason=reply.reason,
+    )
+
+
+def _detail(grade: Grade, reply: Reply, effect: Effect, rule: str) -> dict[str, object]:
+    return {
+        "reasons": list(grade.reasons),
+        "status": reply.status,
+        "clean_reads": grade.clean_reads,
+        "conflict": grade.conflict,
+        "differs": [list(difference) for difference in reply.differs],
+        "effect": effect.value,
+        "rule": rule,
+    }
+
+
+def _kept(known: Held, reply: Reply) -> str:
+    """The answer as it may be kept: redacted where it is JSON, NUL-free, cut to 64 KiB."""
+    try:
+        body = orjson.dumps(redact(orjson.loads(reply.body), paths=list(known.contract.redact))).decode()
+    except orjson.JSONDecodeError:
+        body = reply.body
+    return body.replace("\x00", "�")[: 64 * 1024]
+
+
+def _roll() -> float:
+    return random.random()  # noqa: S311 - spreads waits, guards nothing

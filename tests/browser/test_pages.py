@@ -1,0 +1,78 @@
+"""Every page, in both themes and at both widths: no violation of WCAG 2.2 AA, nothing cut, no complaint."""
+
+from datetime import timedelta
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+
+from ledger.rules.vocabulary import Action
+from recovery.web.scenes import decided, opened, reported
+
+TAGS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
+LOOKS = [(theme, width) for theme in ("light", "dark") for width in (1280, 390)]
+SCENES = (
+    "escalated", "awaiting", "reconciling", "conflict", "blocked", "held_back", "dispatched", "waiting", "by_two",
+    "applied", "not_sent",
+)  # fmt: skip
+
+
+def _check(page, width):
+    found = Axe().run(page, options={"runOnly": {"type": "tag", "values": TAGS}})
+    assert found.violations_count == 0, found.generate_report()
+    assert page.evaluate("document.documentElement.scrollWidth") <= width, "the page scrolls sideways"
+
+
+@pytest.mark.parametrize(("theme", "width"), LOOKS)
+def test_the_queue_in_every_state(visit, scenes, theme, width):
+    page = visit("olive", "/queue/", theme=theme, width=width)
+    _check(page, width)
+    for q in ("is:settled", "state:nonsense", "id:zzz", ""):
+        page.goto(f"/queue/?q={q}")
+        _check(page, width)
+    page.locator("#account summary").click()
+    _check(page, width)
+
+
+@pytest.mark.parametrize(("theme", "width"), LOOKS)
+def test_every_operation_page(visit, scenes, theme, width):
+    page = visit("olive", "/queue/", theme=theme, width=width)
+    for scene in SCENES:
+        page.goto(f"/operations/{scenes[scene]}/")
+        if page.locator("details[name=answer]").count():
+            page.locator("details[name=answer] summary").last.click()
+        _check(page, width)
+
+
+@pytest.mark.parametrize(("theme", "width"), LOOKS)
+def test_pages_that_say_no(visit, scenes, theme, width):
+    page = visit("vic", f"/operations/{scenes['awaiting']}/", theme=theme, width=width)
+    _check(page, width)
+    page.goto("/operations/00000000-0000-7000-8000-000000000000/")
+    _check(page, width)
+    page.context.clear_cookies()
+    page.goto("/queue/")
+    page.fill("#username", "nobody")
+    page.fill("#password", "wrong")
+    page.click("button:has-text('Sign in')")
+    assert page.get_by_role("alert").is_visible()
+    _check(page, width)
+
+
+HOSTILE = "<script>alert(1)</script>\u202e" + "W" * 5000 + "🧨" * 50 + '"><img src=x onerror=alert(2)>'
+
+
+@pytest.mark.parametrize(("theme", "width"), LOOKS)
+def test_hostile_words_break_neither_page_nor_layout(visit, stage, theme, width):
+    id = opened(
+        stage=stage, tool="rooms.book", operation_id="room:" + "W" * 195, payload={"room": HOSTILE},
+        ago=timedelta(minutes=2), agent={"name": HOSTILE[:300]},
+    )  # fmt: skip
+    reported(
+        id=id, after=timedelta(seconds=2), decision=decided(Action.RECONCILE, "TRANSPORT_TIMEOUT", "No answer came."),
+        detail={"phase": "await", "quoted": [HOSTILE], "reasons": [HOSTILE], "differs": [[HOSTILE, HOSTILE, 1]]},
+    )  # fmt: skip
+    page = visit("olive", f"/operations/{id}/", theme=theme, width=width)
+    page.on("dialog", lambda dialog: pytest.fail(f"a script ran: {dialog.message}"))
+    _check(page, width)
+    page.goto("/queue/")
+    _check(page, width)
