@@ -25,6 +25,7 @@ from ledger.queries.facts import Held, held, payload_of
 from ledger.rules.contract_compiled import CompiledLookup
 from ledger.rules.evidence import Grade, grade_lookup, join_effects
 from ledger.rules.facts import LookupFacts
+from ledger.rules.lifecycle import ASKED
 from ledger.rules.payload import redact
 from ledger.rules.stored import decision_from
 from ledger.rules.vocabulary import Action, Effect, LookupOutcome, State
@@ -61,7 +62,7 @@ def reconcile(*, id: UUID, time_left: float) -> Done:
         return ended if ended is not Done.NOTHING else _wake(known)
     if facts.state in (State.OPEN, State.BLOCKED):
         return _end(known)
-    if facts.state in (State.RECONCILING, State.WAITING, State.ESCALATED):
+    if facts.state in ASKED:
         if not known.contract.lookup or not facts.attempts:
             return _end(known)
         return _ask(known, time_left=time_left)
@@ -111,7 +112,7 @@ def _ask(known: Held, *, time_left: float) -> Done:
         # Somebody else moved it while the owner was answering. What was read is still true: weigh it anew, unless
         # the operation is settled or was sent again since; then the next look asks afresh.
         again = held(id=known.id)
-        if again is None or again.facts.state not in (State.RECONCILING, State.WAITING, State.ESCALATED):
+        if again is None or again.facts.state not in ASKED:
             return Done.NOTHING
         if len(again.facts.attempts) != len(known.facts.attempts):
             return Done.NOTHING

@@ -9,7 +9,11 @@ from recovery.sweeps import look_at, sweep
 @app.task(name="recovery.sweep")
 def sweep_due() -> int:
     """Hand out what is due. Beat's tick; a late one expires instead of piling up."""
-    return sweep(hand_out=lambda ids: reconcile_batch.apply_async(kwargs={"ids": ids}))
+    return sweep(hand_out=_hand_out)
+
+
+def _hand_out(ids: list[str]) -> None:
+    reconcile_batch.apply_async(kwargs={"ids": ids})
 
 
 @app.task(name="recovery.reconcile")

@@ -108,7 +108,7 @@ function takeRows(box, fresh) {
 }
 
 function isTyped(part) {
-  if (part.querySelector("details[name=answer][open]") && part.contains(document.activeElement)) return true;
+  if (part.querySelector("details.answer[open]") && part.contains(document.activeElement)) return true;
   return Array.from(part.querySelectorAll("textarea, input.input")).some((field) => field.value !== field.defaultValue);
 }
 
@@ -173,26 +173,31 @@ function move(step) {
   all[at].closest("tr").scrollIntoView({ block: "nearest" });
 }
 function openAnswer(key) {
-  const details = document.querySelector(`details[name=answer][data-key="${key}"]`);
+  const details = document.querySelector(`details.answer[data-key="${key}"]`);
   if (!details) return false;
-  for (const other of document.querySelectorAll("details[name=answer][open]")) if (other !== details) other.open = false;
   details.open = true;
   details.querySelector(".input")?.focus();
   details.scrollIntoView({ block: "nearest" });
   return true;
 }
+// One answer open at a time. Not by the `name` attribute: a fragment is put in before the old one is taken out, and the
+// browser would close the newcomer.
+document.addEventListener("toggle", (event) => {
+  if (!event.target.matches?.("details.answer[open]")) return;
+  for (const other of document.querySelectorAll("details.answer[open]")) if (other !== event.target) other.open = false;
+}, true);
 let leader = 0;
 document.addEventListener("keydown", (event) => {
   const field = event.target.closest("input, textarea, select, [contenteditable]");
   if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) {
-    const form = event.target.closest("form[data-commits]") || document.querySelector("details[name=answer][open] form[data-commits]");
+    const form = event.target.closest("form[data-commits]") || document.querySelector("details.answer[open] form[data-commits]");
     if (form) { event.preventDefault(); form.requestSubmit(); }
     return;
   }
   if (event.key === "Escape") {
     const menu = document.querySelector("details.menu[open]");
     if (menu) { menu.open = false; menu.querySelector("summary").focus(); return; }
-    const answer = event.target.closest("details[name=answer][open]");
+    const answer = event.target.closest("details.answer[open]");
     if (answer) { answer.open = false; answer.querySelector("summary").focus(); return; }
     if (field) field.blur();
     return;

@@ -23,7 +23,7 @@ class Workspace(models.Model):
 class Person(AbstractUser):
     """Somebody who signs in."""
 
-    class Meta(AbstractUser.Meta):  # type: ignore[name-defined,misc]
+    class Meta(AbstractUser.Meta):
         db_table = "person"
 
     @property

@@ -32,7 +32,7 @@ def overdue(*, seconds: int = 60) -> int:
 def unsettled_everywhere(*, most: int = 10_000) -> dict[str, int]:
     """How many unsettled operations of all workspaces are in each state, counted up to `most` in all."""
     rows = execute(
-        "SELECT state, count(*) FROM (SELECT state FROM operation WHERE state <> 'settled' LIMIT %s) some GROUP BY state",
+        "SELECT state, count(*) FROM (SELECT state FROM operation WHERE state <> 'settled' LIMIT %s) counted GROUP BY state",
         [most],
     )
     return dict(rows)

@@ -109,7 +109,8 @@ class Step:
 _UNSETTLED: Final = frozenset(State) - {State.SETTLED}
 _AT_REST: Final = _UNSETTLED - {State.DISPATCHED}
 _AFTER_A_REPORT: Final = frozenset(State) - {State.DISPATCHED}
-_ASKED: Final = frozenset({State.RECONCILING, State.WAITING, State.ESCALATED})
+ASKED: Final = frozenset({State.RECONCILING, State.WAITING, State.ESCALATED})
+"""States in which the owner is asked when the operation's time comes."""
 
 
 def _step(
@@ -173,7 +174,7 @@ TRANSITIONS: Final[tuple[Step, ...]] = (
     ),
     _step(
         "record_lookup",
-        _ASKED,
+        ASKED,
         {State.OPEN, State.WAITING, State.RECONCILING, State.VERIFYING, State.ESCALATED, State.SETTLED},
         {Actor.WORKER},
         "The owner answered, and the answer was graded.",
@@ -211,8 +212,16 @@ TRANSITIONS: Final[tuple[Step, ...]] = (
         stays=True,
     ),
     _step(
+        "revise",
+        {State.OPEN},
+        (),
+        {Actor.HARNESS},
+        "A new payload in place of one that was refused; its permit is asked for next.",
+        stays=True,
+    ),
+    _step(
         "look_again",
-        frozenset(State),
+        ASKED,
         (),
         {Actor.PERSON},
         "Somebody wants the owner asked now; only the schedule moves.",

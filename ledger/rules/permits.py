@@ -55,9 +55,11 @@ def may_dispatch(
     if refusal is not None:
         return refusal
     repeats = bool(facts.attempts)
+    # A revision's first dispatch repeats the write as well and needs a licence, but it spends no retry.
+    retries = any(attempt.revision == facts.revision for attempt in facts.attempts)
     licence: Licence | None = None
     if repeats:
-        if (refusal := _refused_repeat(facts=facts, decision=decision, now=now)) is not None:
+        if (refusal := _refused_repeat(facts=facts, decision=decision, retries=retries, now=now)) is not None:
             return refusal
         if not facts.is_read:
             allowed = may_repeat(facts=facts, contract=contract, now=now)
@@ -68,7 +70,7 @@ def may_dispatch(
     dispatch_by = min(now + contract.dispatch_within, ends)
     timeout = min(contract.timeout, ends - now)
     return Granted(
-        kind="retry" if repeats else "dispatch",
+        kind="retry" if retries else "dispatch",
         licence=licence,
         repeats_a_write=repeats and not facts.is_read,
         dispatch_by=dispatch_by,
@@ -123,7 +125,7 @@ def _refused_outright(*, facts: Facts, decision: Decision | None, holder: str | 
     return None
 
 
-def _refused_repeat(*, facts: Facts, decision: Decision | None, now: datetime) -> Decision | None:
+def _refused_repeat(*, facts: Facts, decision: Decision | None, retries: bool, now: datetime) -> Decision | None:
     if decision is not None:
         if facts.state in (State.BLOCKED, State.ESCALATED, State.VERIFYING):
             return decision
@@ -142,7 +144,7 @@ def _refused_repeat(*, facts: Facts, decision: Decision | None, now: datetime) -
                 ),
                 retry_after_ms=max(int((decision.not_before - now).total_seconds() * 1000), 1),
             )
-    for name in ("retries", "network_attempts"):
+    for name in ("retries", "network_attempts") if retries else ("network_attempts",):
         budget = facts.budgets.get(name)
         if budget is not None and budget.left <= 0:
             return _refuse(

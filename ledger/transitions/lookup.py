@@ -13,7 +13,7 @@ from ledger.rules.decision import Decision
 from ledger.rules.evidence import Grade, join_effects, may_assert
 from ledger.rules.facts import LookupFacts
 from ledger.rules.payload import digest_of, raw
-from ledger.rules.vocabulary import Effect, Speaker, State
+from ledger.rules.vocabulary import Effect, Speaker
 from ledger.transitions.change import Change, write
 from ledger.transitions.settle import after
 
@@ -102,8 +102,3 @@ def _covers(grade: Grade) -> dict[str, Any] | None:
     if grade.effect is None or grade.effect is Effect.UNKNOWN:
         return None
     return {"effect": grade.effect.value, "proof": grade.proof.value if grade.proof else None}
-
-
-def is_asked(state: State) -> bool:
-    """Whether an operation in this state is looked up at its owner when its time comes."""
-    return state in (State.RECONCILING, State.WAITING, State.ESCALATED)

@@ -1,6 +1,7 @@
 """Give a permit to dispatch, or say why not."""
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 from django.db import IntegrityError
 
@@ -51,9 +52,10 @@ def request_permit(*, held: Held, actor: str) -> Permitted | Decision | None:
     key = idempotency_key(held.contract, operation_id=facts.operation_id, revision=facts.revision)
     row = attempt_row(terms, number=number, revision=facts.revision, key=key, principal=facts.principal, now=now)
     takes_identity = held.identity_digest is not None and not held.distinct_intent
-    columns = {
+    effect = Effect.NONE if facts.is_read else Effect.UNKNOWN
+    columns: dict[str, Any] = {
         "state": State.DISPATCHED,
-        "effect": Effect.NONE if facts.is_read else Effect.UNKNOWN,
+        "effect": effect,
         "holds_identity": takes_identity,
         "retries": _used(held, "retries") + (1 if terms.kind == "retry" else 0),
         "first_sent_at": facts.first_sent_at or now,
@@ -92,7 +94,7 @@ def request_permit(*, held: Held, actor: str) -> Permitted | Decision | None:
                 facts,
                 version=version,
                 state=State.DISPATCHED,
-                effect=columns["effect"],
+                effect=effect,
                 attempts=(*facts.attempts, attempt_facts(row, digest=facts.payload_digest)),
                 clean_reads=0,
                 absence_since=None,

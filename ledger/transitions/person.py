@@ -92,7 +92,7 @@ def attest(
     said = {"answer": offer.answer.value, "reason": reason, "evidence_url": evidence_url}
     if signs:
         said["signs"] = signs.username
-    change = _counted(held, offer, signer) if counts else _awaiting(held, attestation)
+    change = _counted(held, offer) if counts else _awaiting(held, attestation)
     return write(
         Change(
             id=held.id,
@@ -114,7 +114,7 @@ def _awaiting(held: Held, attestation: dict[str, Any]) -> dict[str, Any]:
     return {"set": {"awaits_signature_id": attestation["id"]}, "next_check_at": held.next_check_at}
 
 
-def _counted(held: Held, offer: Offer, signer: Signer) -> dict[str, Any]:
+def _counted(held: Held, offer: Offer) -> dict[str, Any]:
     if offer.answer is Answer.CANNOT_TELL:
         # Nothing is claimed; the owner is asked again now rather than at the next interval.
         return {"set": {"awaits_signature_id": None}, "next_check_at": held.now}

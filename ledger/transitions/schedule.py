@@ -9,6 +9,7 @@ from uuid import UUID
 
 from ledger.database import execute
 from ledger.queries.facts import Held
+from ledger.rules.lifecycle import ASKED
 from ledger.transitions.change import Change, write
 
 CLAIM = timedelta(seconds=30)
@@ -36,8 +37,11 @@ def release(*, ids: list[UUID]) -> None:
 def look_again(*, held: Held, actor: str) -> int | None:
     """Somebody wants the owner asked now rather than at the next interval. Recorded in the history.
 
-    Returns the new version; None when the operation moved since `held` was read.
+    Returns the new version; None when the operation moved since `held` was read, or is in no state in which the owner
+    is asked.
     """
+    if held.facts.state not in ASKED:
+        return None
     return write(
         Change(
             id=held.id,

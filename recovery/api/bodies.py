@@ -1,6 +1,6 @@
 """The bodies that the API takes. Unknown members are refused by name."""
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, StringConstraints
 
@@ -51,3 +51,13 @@ class Observation(BaseModel):
     kind: Annotated[str, StringConstraints(min_length=1, max_length=40)]
     network_attempts: Annotated[int, Field(ge=0, le=10_000)] | None = None
     cost: Annotated[float, Field(ge=0, le=1e9)] | int | None = None
+
+
+class NewRevision(Strict):
+    """A new payload in place of one that was refused."""
+
+    kind: Literal["repair", "refresh", "replan"]
+    payload: dict[str, Any]
+    field: Name | None = None
+    """The member that changed, as a JSON path into the call."""
+    reason: Annotated[str, StringConstraints(min_length=1, max_length=2000, pattern=r"^[^\x00]*$")]

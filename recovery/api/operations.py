@@ -11,6 +11,7 @@ from ledger.queries.contracts import contract_by_id
 from ledger.queries.facts import Held, held_by_name
 from ledger.queries.filters import CursorInvalid, FilterInvalid, parse_cursor, parse_filter
 from ledger.queries.operations import evidence_of, operation_page
+from ledger.rules.arguments import ArgumentProblem
 from ledger.rules.contract import check_arguments, identity_members
 from ledger.rules.decision import Decision
 from ledger.rules.payload import NotCanonical, canonical, digest, digest_of
@@ -32,7 +33,7 @@ BACKLOG = timedelta(seconds=2)
 """How long a request that found no place to wait is told to stay away."""
 
 
-def _documented(model: Any) -> dict[str, Any]:
+def documented(model: Any) -> dict[str, Any]:
     """The body's schema for the OpenAPI document; bodies are parsed by `intake.body_of`, stricter than the framework."""
     schema = model.model_json_schema(ref_template="#/components/schemas/{model}")
     definitions = schema.pop("$defs", {})
@@ -51,7 +52,7 @@ def _inlined(member: Any, definitions: dict[str, Any]) -> Any:
     return member
 
 
-@router.post("/operations", summary="Record an intent", openapi_extra=_documented(NewOperation))
+@router.post("/operations", summary="Record an intent", openapi_extra=documented(NewOperation))
 def record_operation(request: HttpRequest) -> HttpResponse:
     """Records the intent durably; with `"attempt": true` asks for the first permit in the same transaction.
 
@@ -123,7 +124,7 @@ def read_operation(request: HttpRequest, operation_id: str) -> HttpResponse:
 
 
 @router.post(
-    "/operations/{operation_id}/attempts", summary="Ask for a permit to dispatch", openapi_extra=_documented(NewAttempt)
+    "/operations/{operation_id}/attempts", summary="Ask for a permit to dispatch", openapi_extra=documented(NewAttempt)
 )
 def ask_for_permit(request: HttpRequest, operation_id: str) -> HttpResponse:
     """201 with the permit · 409 `PERMIT_REFUSED` with the decision that says what to do instead."""
@@ -150,7 +151,7 @@ def ask_for_permit(request: HttpRequest, operation_id: str) -> HttpResponse:
 @router.post(
     "/operations/{operation_id}/attempts/{attempt_id}/observations",
     summary="Report what was seen of an attempt",
-    openapi_extra=_documented(Observation),
+    openapi_extra=documented(Observation),
 )
 def report_observation(request: HttpRequest, operation_id: str, attempt_id: str) -> HttpResponse:
     """200 with the decision. May come late, twice (the same digest is the same answer), or after the permit lapsed."""
@@ -184,9 +185,9 @@ def report_observation(request: HttpRequest, operation_id: str, attempt_id: str)
             field=error.field or None,
         ) from error
     except NotCanonical as error:
-        raise _not_canonical(error, under="") from error
+        raise not_canonical(error, under="") from error
     except Contended as error:
-        raise _contended() from error
+        raise contended() from error
     held = recorded.held
     told = shapes.decision(recorded.decision, held=held, dialect=dialect) or {}
     return ok(
@@ -245,18 +246,9 @@ def _intent(body: NewOperation, caller: Caller) -> Intent:
         agent = body.agent.model_dump(exclude_unset=True) if body.agent else None
         canonical(agent)
     except NotCanonical as error:
-        raise _not_canonical(error, under="payload") from error
+        raise not_canonical(error, under="payload") from error
     if (problem := check_arguments(contract, body.payload)) is not None:
-        field = f"payload.{problem.field}" if problem.field else "payload"
-        raise Refusal(
-            status=422,
-            code="ARGUMENT_INVALID",
-            message=f"{field} must be {problem.expected}."
-            if problem.expected
-            else f"{field} breaks {problem.constraint}.",
-            hint=f"Correct {field} ({problem.constraint}) and record it again. Nothing was recorded.",
-            field=field,
-        )
+        raise argument_invalid(problem)
     deadline_at = body.deadline_at or caller.now + contract.deadline
     if deadline_at <= caller.now:
         raise Refusal(
@@ -326,7 +318,7 @@ def _permit(held: Held, caller: Caller) -> Permitted | tuple[Held, Decision]:
         if isinstance(answer, Decision):
             return held, answer
         held = _find(caller, held.facts.operation_id)
-    raise _contended()
+    raise contended()
 
 
 def _permitted(answer: Permitted, *, dialect: Dialect, status: int) -> HttpResponse:
@@ -361,7 +353,21 @@ def _bad_query(field: str, message: str) -> Refusal:
     )
 
 
-def _not_canonical(error: NotCanonical, *, under: str) -> Refusal:
+def argument_invalid(problem: ArgumentProblem) -> Refusal:
+    """The payload does not fit the contract's arguments."""
+    field = f"payload.{problem.field}" if problem.field else "payload"
+    expected = f"must be {problem.expected}" if problem.expected else f"breaks {problem.constraint}"
+    return Refusal(
+        status=422,
+        code="ARGUMENT_INVALID",
+        message=f"{field} {expected}.",
+        hint=f"Correct {field} ({problem.constraint}) and record it again. Nothing was recorded.",
+        field=field,
+    )
+
+
+def not_canonical(error: NotCanonical, *, under: str) -> Refusal:
+    """A value that two readers could read differently, or that cannot be stored."""
     field = f"{under}.{error.field}".strip(".") if error.field else under or None
     return Refusal(
         status=422,
@@ -372,7 +378,8 @@ def _not_canonical(error: NotCanonical, *, under: str) -> Refusal:
     )
 
 
-def _contended() -> Refusal:
+def contended() -> Refusal:
+    """The operation would not hold still."""
     return Refusal(
         status=503,
         code="OPERATION_BUSY",

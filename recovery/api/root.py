@@ -14,6 +14,7 @@ from psycopg_pool import PoolTimeout
 from recovery.api.envelope import Refusal, refused
 from recovery.api.intake import too_large
 from recovery.api.operations import router as operations
+from recovery.api.revisions import router as revisions
 
 log = structlog.get_logger()
 
@@ -25,11 +26,35 @@ class ServerDrawn(DocsBase):
         """Every call with its parameters and body."""
         schema = api.get_openapi_schema(path_params=kwargs)
         calls = [
-            {"path": path, "method": method.upper(), **call}
+            {
+                "path": path,
+                "method": method.upper(),
+                "summary": call.get("summary", ""),
+                "description": call.get("description", ""),
+                "members": _members(call),
+            }
             for path, methods in schema["paths"].items()
             for method, call in methods.items()
         ]
-        return render(request, "api_docs.html", {"title": api.title, "calls": calls})
+        return render(request, "api_docs.html", {"description": api.description, "calls": calls})
+
+
+def _members(call: dict[str, Any]) -> list[dict[str, Any]]:
+    """The members of a call's body, for the page."""
+    content = call.get("requestBody", {}).get("content", {})
+    schema = content.get("application/json", {}).get("schema", {})
+    required = schema.get("required", [])
+    return [
+        {"name": name, "type": _type(member), "required": name in required}
+        for name, member in schema.get("properties", {}).items()
+    ]
+
+
+def _type(member: dict[str, Any]) -> str:
+    if "anyOf" in member:
+        return " or ".join(_type(one) for one in member["anyOf"])
+    kind = str(member.get("type", "any"))
+    return f"{kind} ({member['format']})" if "format" in member else kind
 
 
 api = NinjaAPI(
@@ -43,6 +68,7 @@ api = NinjaAPI(
     },
 )
 api.add_router("", operations)
+api.add_router("", revisions)
 
 
 @api.exception_handler(Refusal)

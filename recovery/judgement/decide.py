@@ -27,7 +27,7 @@ from ledger.rules.vocabulary import Action, Effect, FailureClass, Licence, Looku
 from recovery.judgement.case import Case, Occasion
 from recovery.judgement.codes import Code, sentence
 from recovery.judgement.reading import Reading
-from recovery.judgement.rule_table import RULES
+from recovery.judgement.rule_table import RULES_ON
 
 _NEW_DISPATCH: Final = frozenset({Action.RETRY, Action.REPAIR, Action.REFRESH, Action.REPLACE})
 _UNKNOWN: Final = FailureClass.UNKNOWN_OUTCOME
@@ -151,6 +151,8 @@ def _licence(facts: Facts, contract: Contract, now: datetime) -> Licence | None:
 
 def _facts_after(facts: Facts, effect: Effect, *, absence_since: datetime | None = None) -> Facts:
     """The facts with the joined effect. A joined `none` covers every attempt: that is what the join means."""
+    if effect is facts.effect and effect is not Effect.NONE:
+        return facts
     attempts = facts.attempts
     if effect is Effect.NONE and not facts.is_read:
         attempts = covered(attempts, effect=Effect.NONE, proof=Proof.GRADED_ABSENCE if absence_since else None)
@@ -165,7 +167,7 @@ def _one_poll_more(facts: Facts) -> Facts:
 
 
 def _decision(case: Case) -> Decision:
-    rule = next(rule for rule in RULES if rule.on is case.occasion and rule.when(case))
+    rule = next(rule for rule in RULES_ON[case.occasion] if rule.when(case))
     reading = case.reading
     code = str(rule.code or (_ended(case) if rule.action is Action.ESCALATE else None) or case.code)
     # The contract's own sentence speaks of a refusal; where the step differs, ours is the one to follow.

@@ -24,6 +24,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 from typing import Any, Final
 
 from recovery.judgement.documented import looks_like_a_code
@@ -113,6 +114,7 @@ _FAILED_WORDS: Final = _words(
     undelivered bounced reverted exception
     """
 )
+_NOT_PLAIN = re.compile(r"[^a-z0-9]")
 _WORD = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|[0-9]+")
 
 _SUCCESS_LISTS: Final = _words(
@@ -594,7 +596,13 @@ def _quoted(text: str) -> tuple[str, ...]:
 
 
 def _plain(name: Any) -> str:
-    return re.sub(r"[^a-z0-9]", "", str(name)[:80].lower())
+    """A member's name without case and separators: errorCode, error_code and error-code are one."""
+    return _plain_text(str(name)[:80])
+
+
+@lru_cache(maxsize=4096)
+def _plain_text(name: str) -> str:
+    return _NOT_PLAIN.sub("", name.lower())
 
 
 def _whole(value: Any) -> int | None:

@@ -5,9 +5,10 @@ name, the case in which it holds, its action, the sentence for people, the advic
 it comes from.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from types import MappingProxyType
 from typing import Final
 
 from ledger.rules.budgets import spent
@@ -592,3 +593,8 @@ RULES: Final[tuple[Rule, ...]] = (
         "semantics §8",
     ),
 )
+
+RULES_ON: Final[Mapping[Occasion, tuple[Rule, ...]]] = MappingProxyType(
+    {occasion: tuple(rule for rule in RULES if rule.on is occasion) for occasion in Occasion}
+)
+"""The same rules by their occasion."""

@@ -182,8 +182,8 @@ def _lost(request: HttpRequest, seat: Seat, found: Found, typed: Typed) -> HttpR
         title="Not recorded: this changed while you were writing.",
         lines=lines_of(since, now=found.held.now),
         after=(
-            f"It is now {STATES[facts.state].word.lower()}, effect {facts.effect.value}. What you wrote is kept below; "
-            "read what is new, then record it again if it still holds."
+            f"It is now {STATES[facts.state].word.lower()}, effect {facts.effect.value}. What you wrote is kept below"
+            + ("." if facts.state is State.SETTLED else "; read what is new, then record it again if it still holds.")
         ),
     )
     template = "operation.html#operation" if request.htmx else "operation.html"  # type: ignore[attr-defined]

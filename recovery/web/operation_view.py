@@ -23,7 +23,18 @@ from ledger.rules.facts import AttemptFacts
 from ledger.rules.payload import redact
 from ledger.rules.resolutions import Answer, Offer
 from ledger.rules.stored import decision_from
-from ledger.rules.vocabulary import Effect, EffectKind, Phase, Proof, Request, Role, Speaker, State, Verification
+from ledger.rules.vocabulary import (
+    Effect,
+    EffectKind,
+    LookupOutcome,
+    Phase,
+    Proof,
+    Request,
+    Role,
+    Speaker,
+    State,
+    Verification,
+)
 from ledger.transitions.person import FirstSignature
 from recovery.web.access import DECIDES, READS_PAYLOADS
 from recovery.web.forms import Typed, is_link
@@ -49,6 +60,12 @@ FOLD_FROM = 3
 PAYLOAD_SHOWN = 20_000
 """Characters of a payload that the page shows."""
 QUOTED_SHOWN = 4_000
+DIFFERENCE_SHOWN = 400
+_TURNS = {
+    ord(mark): f"⟨U+{ord(mark):04X}⟩"
+    for mark in "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u200e\u200f\u061c"
+}
+"""Characters that turn the reading direction: in foreign text they are shown, not obeyed."""
 _PHASES = (Phase.RESOLVE, Phase.CONNECT, Phase.TLS, Phase.SEND, Phase.AWAIT)
 
 
@@ -315,7 +332,11 @@ def operation_view(*, held: Held, seat: Seat, holder: str | None) -> OperationVi
         redacted=", ".join(held.contract.redact),
         digest=facts.payload_digest,
         revision=facts.revision,
-        agent=tuple((str(name), str(value)[:300]) for name, value in (held.agent or {}).items() if value is not None),
+        agent=tuple(
+            (_cut(_plain(name), 60), _cut(_plain(value), 300))
+            for name, value in (held.agent or {}).items()
+            if value is not None
+        ),
         hint=decision.hint if decision else "",
         rule=decision.rule if decision else "",
     )
@@ -469,12 +490,11 @@ def _accepted(held: Held, evidence: Sequence[EvidenceRow]) -> Known:
     piece = _last_report(evidence)
     when = moment(at=piece.observed_at, now=held.now) if piece else ""
     source = f"#{piece.evidence_id}" if piece else ""
-    status = piece.detail.get("status") if piece else None
-    answered = f" The answer was HTTP {status}." if isinstance(status, int) else ""
+    answered = _answer_sentence(piece)
     if request is Request.REJECTED:
         return Known(
             asked="Accepted?", icon="x-circle", tone="red", word="No.", source=source, when=when,
-            sentence=f"It was refused before anything was done.{answered}",
+            sentence=f"It was refused before anything was done. {answered}".strip(),
         )  # fmt: skip
     if request is Request.NOT_SENT:
         in_flight = held.facts.state is State.DISPATCHED
@@ -485,7 +505,7 @@ def _accepted(held: Held, evidence: Sequence[EvidenceRow]) -> Known:
     if answered:
         return Known(
             asked="Accepted?", icon="check-circle", tone="green", word="Yes.", source=source, when=when,
-            sentence=f"The request got through.{answered}",
+            sentence=f"The request got through. {answered}",
         )  # fmt: skip
     return Known(
         asked="Accepted?", icon="question-mark-circle", tone="amber", word="Perhaps.", source=source, when=when,
@@ -564,6 +584,18 @@ def _last_report(evidence: Sequence[EvidenceRow]) -> EvidenceRow | None:
     return next((piece for piece in reversed(evidence) if piece.attempt is not None), None)
 
 
+def _answer_sentence(piece: EvidenceRow | None) -> str:
+    """Empty when no answer came back."""
+    if piece is None:
+        return ""
+    status, code = piece.detail.get("status"), piece.detail.get("code")
+    if isinstance(status, int):
+        return f"The answer was HTTP {status}."
+    if piece.detail.get("phase") == Phase.AFTER_RESPONSE.value:
+        return f"The answer was read as {code}." if isinstance(code, str) else "An answer came."
+    return ""
+
+
 def _bytes_sentence(piece: EvidenceRow | None) -> str:
     if piece is None:
         return ""
@@ -572,6 +604,11 @@ def _bytes_sentence(piece: EvidenceRow | None) -> str:
         return f"{sent:,} of {whole:,} bytes left."
     if isinstance(sent, int) and not isinstance(sent, bool):
         return f"{sent:,} bytes left."
+    phase = piece.detail.get("phase")
+    if phase == Phase.AFTER_RESPONSE.value:
+        return "An answer came back."
+    if phase == Phase.AWAIT.value:
+        return "No answer came back."
     return "The last attempt was reported."
 
 
@@ -641,14 +678,19 @@ def _evidence(piece: EvidenceRow, held: Held) -> EvidenceLine:
 def _reasons(piece: EvidenceRow) -> tuple[str, ...]:
     """Why it counts or does not: sentences of ours, or the reason that a person gave."""
     given = piece.detail.get("reasons")
-    found = [str(reason) for reason in given] if isinstance(given, list | tuple) else []
+    found = [_cut(_plain(reason), DIFFERENCE_SHOWN) for reason in given] if isinstance(given, list | tuple) else []
     if piece.outcome == "attested":
         if reason := piece.detail.get("reason"):
             found.append(f"“{reason}”")
         if piece.detail.get("counts") is False:
             found.append("It does not count yet: a second person has to sign it.")
-    if not found and piece.proof:
+    violations = piece.detail.get("violations")
+    if isinstance(violations, list):
+        found += [f"Against the contract: {_cut(_plain(violation), DIFFERENCE_SHOWN)}" for violation in violations]
+    if piece.proof and not found:
         found.append(f"{PROOFS[Proof(piece.proof)].capitalize()}.")
+    if not found:
+        found.append("Nothing in it proves what happened.")
     return tuple(found)
 
 
@@ -659,26 +701,39 @@ def _differs(detail: Mapping[str, Any]) -> tuple[tuple[str, str, str], ...]:
     found = []
     for one in given[:50]:
         if isinstance(one, list) and len(one) == 3:
-            found.append((str(one[0]), _plain(one[1]), _plain(one[2])))
+            found.append(_difference(*one))
         elif isinstance(one, dict):
-            found.append((str(one.get("member", "")), _plain(one.get("intended")), _plain(one.get("found"))))
+            found.append(_difference(one.get("member"), one.get("intended"), one.get("found")))
     return tuple(found)
 
 
+def _difference(member: Any, intended: Any, seen: Any) -> tuple[str, str, str]:
+    return (
+        _cut(_plain(member), 200),
+        _cut(_plain(intended), DIFFERENCE_SHOWN),
+        _cut(_plain(seen), DIFFERENCE_SHOWN),
+    )
+
+
 def _conflict(evidence: Sequence[EvidenceRow]) -> tuple[tuple[str, str, str], ...]:
-    return next((differs for piece in reversed(evidence) if (differs := _differs(piece.detail))), ())
+    """Where the object that was found last differs from what was meant."""
+    last = next((piece for piece in reversed(evidence) if piece.outcome == LookupOutcome.FOUND.value), None)
+    return _differs(last.detail) if last else ()
 
 
 def _quoted(detail: Mapping[str, Any]) -> str:
     said = detail.get("quoted") or detail.get("said")
     pieces = said if isinstance(said, list) else [said] if said else []
-    return "\n".join(_plain(piece) for piece in pieces)[:QUOTED_SHOWN]
+    return _cut("\n".join(_plain(piece) for piece in pieces), QUOTED_SHOWN)
 
 
 def _plain(value: Any) -> str:
-    if isinstance(value, str):
-        return value[:QUOTED_SHOWN]
-    return orjson.dumps(value, default=str).decode()[:QUOTED_SHOWN]
+    text = value if isinstance(value, str) else orjson.dumps(value, default=str).decode()
+    return text.translate(_TURNS)
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[:most]}…"
 
 
 def _attempt(attempt: AttemptFacts, held: Held) -> AttemptLine:
@@ -726,7 +781,7 @@ def _related(other: RelatedOperation, held: Held) -> RelatedLine:
 def _payload(payload: Any, paths: Sequence[str]) -> str:
     if payload is None:
         return ""
-    return orjson.dumps(redact(payload, paths=paths), option=orjson.OPT_INDENT_2).decode()
+    return orjson.dumps(redact(payload, paths=paths), option=orjson.OPT_INDENT_2).decode().translate(_TURNS)
 
 
 def _choice(offer: Offer, number: int, typed: Typed | None) -> Choice:

@@ -556,6 +556,6 @@ def _at(id: UUID, when: Callable[[Held], datetime]) -> Held:
     return replace(one, now=when(one))
 
 
-def _written(version: int | None) -> None:
+def _written(version: object) -> None:
     if version is None:
         raise LookupError("somebody else moved this operation while the scene was played")

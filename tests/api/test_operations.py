@@ -131,3 +131,45 @@ def test_lists_page_by_cursor_newest_first(api: Api) -> None:
     last = api.get(f"/operations?limit=2&cursor={second['next_cursor']}").json()["data"]
     assert ([item["operation_id"] for item in last["items"]], last["next_cursor"]) == (["t-0"], None)
     assert api.get("/operations?state=settled").json()["data"]["items"] == []
+
+
+INVALID = {
+    "kind": "http",
+    "status": 422,
+    "body": {"detail": [{"loc": ["body", "priority"], "msg": "unknown", "type": "value_error"}]},
+    "request": {"method": "POST", "path": "/tickets"},
+}
+
+
+def test_a_repair_changes_only_the_rejected_member_and_then_gets_its_permit(api: Api) -> None:
+    payload = {**PAYLOAD, "priority": "urgentest"}
+    api.post("/operations", new(payload=payload))
+    told = api.post("/operations/ticket:create:1/attempts/attempt-01/observations", INVALID).json()["data"]
+    assert (told["recovery_action"], told["effect_status"]) == ("repair", "none")
+    assert told["field"].endswith("priority")
+    assert api.post("/operations/ticket:create:1/attempts", {}).status_code == 409, "the identical call is not repeated"
+
+    def revise(**more: object) -> object:
+        body = {"kind": "repair", "payload": {**payload, **more}, "field": "priority", "reason": "was refused"}
+        return api.post("/operations/ticket:create:1/revisions", body)
+
+    assert revise().json()["data"]["reason"] == "UNCHANGED"
+    assert revise(priority="high", note="x").json()["data"]["reason"] == "CHANGED_BESIDE_FIELD"
+    assert revise(priority="high", title="Other").json()["data"]["reason"] == "IDENTITY_CHANGED"
+    done = revise(priority="high")
+    assert done.status_code == 201
+    assert (done.json()["data"]["revision"], done.json()["data"]["budgets"]["repairs"]["used"]) == (2, 1)
+    permit = api.post("/operations/ticket:create:1/attempts", {})
+    assert permit.status_code == 201
+    assert permit.json()["data"]["permit"]["headers"] == {"Idempotency-Key": "ticket:create:1#r2"}
+    assert permit.json()["data"]["licence"] == "effect_none_proved"
+    assert permit.json()["data"]["budgets"]["retries"]["used"] == 0
+    settled = api.post("/operations/ticket:create:1/attempts/attempt-02/observations", CREATED).json()["data"]
+    assert settled["outcome"] == "applied"
+
+
+def test_nothing_is_revised_while_the_effect_is_open(api: Api) -> None:
+    api.post("/operations", new())
+    api.post("/operations/ticket:create:1/attempts/attempt-01/observations", LOST)
+    body = {"kind": "repair", "payload": {**PAYLOAD, "title": "Other"}, "reason": "guess"}
+    assert api.post("/operations/ticket:create:1/revisions", body).status_code == 409

@@ -33,7 +33,7 @@ def test_a_key_opens_an_answer_and_records_nothing(visit, scenes):
         page.keyboard.press("Escape")
         page.keyboard.press(key)
     expect(page.locator("#answer-cannot_tell")).to_have_attribute("open", "")
-    expect(page.locator("details[name=answer][open]")).to_have_count(1)
+    expect(page.locator("details.answer[open]")).to_have_count(1)
     assert held(id=scenes["escalated"]).facts.version == before
 
 

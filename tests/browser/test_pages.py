@@ -31,6 +31,9 @@ def test_the_queue_in_every_state(visit, scenes, theme, width):
         _check(page, width)
     page.locator("#account summary").click()
     _check(page, width)
+    page.keyboard.press("Escape")
+    page.locator("[data-opens=help]").click()
+    _check(page, width)
 
 
 @pytest.mark.parametrize(("theme", "width"), LOOKS)
@@ -38,8 +41,8 @@ def test_every_operation_page(visit, scenes, theme, width):
     page = visit("olive", "/queue/", theme=theme, width=width)
     for scene in SCENES:
         page.goto(f"/operations/{scenes[scene]}/")
-        if page.locator("details[name=answer]").count():
-            page.locator("details[name=answer] summary").last.click()
+        if page.locator("details.answer").count():
+            page.locator("details.answer summary").last.click()
         _check(page, width)
 
 

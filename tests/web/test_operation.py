@@ -170,7 +170,7 @@ def test_after_a_lost_race_the_answer_can_be_recorded_again(scenes, as_person):
     assert f'name="version" value="{seen + 1}"' in page
     assert ">I saw the ticket</textarea>" in page
     assert 'value="https://helpdesk.example/t/8472"' in page
-    assert '<details name="answer" id="answer-applied" data-key="1" open>' in page
+    assert '<details class="answer" id="answer-applied" data-key="1" open>' in page
 
 
 def test_without_reason_and_evidence_nothing_is_recorded(scenes, as_person):
