@@ -88,7 +88,8 @@ STEPS = [
     ("attest", State.ESCALATED, State.OPEN, Actor.PERSON, False, "no answer permits a dispatch by itself"),
     ("attest", State.DISPATCHED, State.SETTLED, Actor.PERSON, False, "not while an attempt is in flight"),
     ("attest", State.ESCALATED, State.SETTLED, Actor.HARNESS, False, "a harness is no person"),
-    ("look_again", State.SETTLED, State.SETTLED, Actor.PERSON, True, "only the schedule moves"),
+    ("look_again", State.ESCALATED, State.ESCALATED, Actor.PERSON, True, "only the schedule moves"),
+    ("look_again", State.SETTLED, State.SETTLED, Actor.PERSON, False, "nobody is asked about what is settled"),
 ]
 
 
