@@ -40,7 +40,7 @@ def browser_type_launch_args(browser_type_launch_args):
 
 
 @pytest.fixture(scope="session")
-def site(django_db_setup, django_db_blocker) -> Iterator[str]:
+def site(database, django_db_blocker) -> Iterator[str]:
     """The address of a running server."""
     with django_db_blocker.unblock():
         server = ThreadedWSGIServer(("127.0.0.1", 0), _Quiet)

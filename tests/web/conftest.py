@@ -20,7 +20,7 @@ def _quick_passwords(settings):
 
 
 @pytest.fixture
-def committing(django_db_setup, django_db_blocker) -> Iterator[None]:
+def committing(database, django_db_blocker) -> Iterator[None]:
     """The database without a transaction around the test, as requests meet it: each statement is durable, and a refused
     one does not spoil the next. Nothing is cleaned up (history cannot be), so each test has workspaces of its own."""
     with django_db_blocker.unblock():
