@@ -137,7 +137,7 @@ def _report(
         digest=digest,
         body=canonical(redact(observation, paths=_redacted(held))).decode(),
         observed_at=_seen_at(observation, now=held.now),
-        detail=_detail(reading),
+        detail=_detail(reading, observation),
     )
 
 
@@ -148,7 +148,7 @@ def _redacted(held: Held) -> list[str]:
     ]
 
 
-def _detail(reading: Reading) -> dict[str, Any]:
+def _detail(reading: Reading, observation: Mapping[str, Any]) -> dict[str, Any]:
     kept: dict[str, Any] = {
         "rule": reading.rule,
         "code": reading.code,
@@ -156,6 +156,9 @@ def _detail(reading: Reading) -> dict[str, Any]:
     }
     optional: dict[str, Any] = {
         "phase": reading.phase.value if reading.phase else None,
+        "status": _whole(observation.get("status")),
+        "bytes_sent": _whole(observation.get("bytes_sent")),
+        "request_bytes": _whole(observation.get("request_bytes")),
         "field": reading.field,
         "owner_code": reading.owner_code,
         "wait": reading.retry_after_raw,
@@ -164,7 +167,12 @@ def _detail(reading: Reading) -> dict[str, Any]:
         "violations": list(reading.violations),
         "receipt": dict(reading.receipt),
     }
-    return kept | {name: value for name, value in optional.items() if value}
+    # Zero bytes sent is a proof, so only what is absent is left out.
+    return kept | {name: value for name, value in optional.items() if value not in (None, "", [], {})}
+
+
+def _whole(value: Any) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**53 else None
 
 
 def _seen_at(observation: Mapping[str, Any], *, now: datetime) -> datetime:

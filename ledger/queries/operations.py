@@ -93,7 +93,7 @@ class OperationPage:
     as_of: datetime
 
 
-_LISTED = """
+LISTED = """
     SELECT o.id, o.operation_id, t.name, cv.number, ow.name, o.version, o.state, o.request, o.effect, o.verification,
            o.outcome, o.decision, o.polls, o.contract_id, o.agent, o.created_at, o.changed_at, o.deadline_at,
            o.escalated_at, s.next_check_at, o.awaits_signature_id IS NOT NULL, now()
@@ -110,10 +110,10 @@ def operation_page(*, workspace_id: UUID, filter: Filter, limit: int, after: Cur
         where += " AND (o.created_at, o.id) < (%(after_at)s, %(after_id)s)"
         params |= {"after_at": after.created_at, "after_id": after.id}
     rows = execute(
-        f"{_LISTED}{where} ORDER BY o.created_at DESC, o.id DESC LIMIT %(limit)s",
+        f"{LISTED}{where} ORDER BY o.created_at DESC, o.id DESC LIMIT %(limit)s",
         {"workspace": workspace_id, "limit": limit + 1, **params},
     )
-    items = tuple(_listed(row) for row in rows[:limit])
+    items = tuple(listed(row) for row in rows[:limit])
     return OperationPage(
         items=items,
         next_cursor=items[-1].cursor if len(rows) > limit else None,
@@ -123,8 +123,8 @@ def operation_page(*, workspace_id: UUID, filter: Filter, limit: int, after: Cur
 
 def listed_operation(*, workspace_id: UUID, id: UUID) -> ListedOperation | None:
     """One operation as a list shows it; None when it is not in this workspace."""
-    rows = execute(f"{_LISTED} AND o.id = %(id)s", {"workspace": workspace_id, "id": id})
-    return _listed(rows[0]) if rows else None
+    rows = execute(f"{LISTED} AND o.id = %(id)s", {"workspace": workspace_id, "id": id})
+    return listed(rows[0]) if rows else None
 
 
 def id_of(*, workspace_id: UUID, operation_id: str) -> tuple[UUID, int] | None:
@@ -225,7 +225,8 @@ def tools_with_unsettled(*, workspace_id: UUID) -> int:
     return int(rows[0][0])
 
 
-def _listed(row: tuple[Any, ...]) -> ListedOperation:
+def listed(row: tuple[Any, ...]) -> ListedOperation:
+    """One row selected with LISTED."""
     decision = _parsed(row[11])
     return ListedOperation(
         id=row[0],

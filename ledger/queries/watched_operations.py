@@ -6,7 +6,7 @@ from uuid import UUID
 
 from ledger.database import execute
 from ledger.queries.filters import Filter
-from ledger.queries.operations import _LISTED, ListedOperation, _listed
+from ledger.queries.operations import LISTED, ListedOperation, listed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,6 +22,8 @@ def watched_operations(*, workspace_id: UUID, ids: Sequence[UUID], filter: Filte
     if not ids:
         return ()
     where, params = filter.where()
-    listed = _LISTED.replace("now()", f"now(), (true{where})", 1)
-    rows = execute(f"{listed} AND o.id = ANY(%(ids)s::uuid[])", {"workspace": workspace_id, "ids": list(ids), **params})
-    return tuple(WatchedOperation(row=_listed(row), matches=row[-1]) for row in rows)
+    selected = LISTED.replace("now()", f"now(), (true{where})", 1)
+    rows = execute(
+        f"{selected} AND o.id = ANY(%(ids)s::uuid[])", {"workspace": workspace_id, "ids": list(ids), **params}
+    )
+    return tuple(WatchedOperation(row=listed(row), matches=row[-1]) for row in rows)

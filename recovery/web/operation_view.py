@@ -761,7 +761,7 @@ def _budgets(held: Held) -> tuple[BudgetLine, ...]:
             name=name.replace("_", " "),
             used=f"{budget.used:g}",
             limit=f"{budget.limit:g}",
-            share=min(100, round(100 * budget.used / budget.limit)) if budget.limit else 100,
+            share=min(100, round(100 * budget.used / budget.limit)) if budget.limit else 0,
         )
         for name, budget in held.facts.budgets.items()
     )

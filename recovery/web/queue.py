@@ -251,7 +251,8 @@ def _row(item: ListedOperation, *, now: datetime, matches: bool = True) -> Row:
 
 
 def _next(item: ListedOperation, *, now: datetime) -> tuple[SafeString | str, str]:
-    looks = f"{item.polls} of {item.polls_limit} looks"
+    spent = item.polls > item.polls_limit
+    looks = f"{item.polls} looks, {item.polls_limit} budgeted" if spent else f"{item.polls} of {item.polls_limit} looks"
     if item.state is State.SETTLED:
         return format_html("Settled {}", moment(at=item.changed_at, now=now)), ""
     if item.state is State.OPEN:
