@@ -7,6 +7,7 @@ BIN := .venv/bin
 
 export UV_CACHE_DIR ?= $(CURDIR)/.local/cache/uv
 export UV_PYTHON_DOWNLOADS := never
+export UV_SYSTEM_CERTS ?= true
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_NO_CACHE_DIR := 1
 export PIP_ROOT_USER_ACTION := ignore
