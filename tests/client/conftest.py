@@ -1,6 +1,5 @@
 """The harness of the client's tests: the same story told by the blocking and the asynchronous client."""
 
-import asyncio
 import shutil
 import subprocess
 from collections.abc import Awaitable, Callable, Iterator
@@ -9,6 +8,7 @@ from typing import Any
 import pytest
 
 from recovery.client import Ascertain, AsyncAscertain, Decision, Patience
+from tests.client.loops import run
 from tests.client.wire_server import TOKEN, WireServer
 
 QUICK = Patience(timeout=3.0, tries=4, first_pause=0.01, longest_pause=0.05)
@@ -55,7 +55,7 @@ class Story:
                 ascertain.operation(**what) as self.op,
             ):
                 return story(self.op)
-        return asyncio.run(self._tell(story, what, patience, token))
+        return run(self._tell(story, what, patience, token))
 
     async def _tell(self, story: Callable[[Any], Any], what: Any, patience: Patience, token: str) -> Any:
         async with (

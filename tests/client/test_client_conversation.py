@@ -11,6 +11,7 @@ import pytest
 import recovery.client as client
 from recovery.client import Ascertain, Patience
 from tests.client import raw_owner
+from tests.client.loops import run
 from tests.client.raw_owner import RawOwner
 from tests.client.wire_server import TOKEN, decision
 
@@ -345,7 +346,7 @@ def test_a_cancelled_call_is_reported(ledger):
                 await story(url)
 
     with RawOwner(raw_owner.never_answer) as owner:
-        asyncio.run(cancelled(owner.url))
+        run(cancelled(owner.url))
     seen = ledger.reports[0][1]
     assert len(ledger.reports) == 1
     assert (seen["exception"], seen["cancelled_by"], seen["phase"]) == ("CancelledError", "caller", "await")
