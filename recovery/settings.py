@@ -154,6 +154,8 @@ LOGGING: dict[str, Any] = {
     "version": 1,
     "disable_existing_loggers": False,
     "handlers": {"console": {"class": "logging.StreamHandler"}},
+    # A refusal is an answer, not news: 4xx lines would drown what matters.
+    "loggers": {"django.request": {"level": "ERROR"}},
     "root": {"handlers": ["console"], "level": os.environ.get("ASCERTAIN_LOG_LEVEL", "WARNING")},
 }
 

@@ -10,7 +10,7 @@ import orjson
 from django.db import IntegrityError
 
 from ledger.database import execute
-from ledger.errors import constraint_of
+from ledger.errors import LawBroken, constraint_of
 from ledger.identifiers import new_id
 from ledger.queries.facts import Held
 from ledger.rules.budgets import limits
@@ -23,6 +23,7 @@ from ledger.rules.vocabulary import Effect, Licence, Request, State, Verificatio
 from ledger.transitions.change import Change, entry, stored_decision
 
 IDENTITY = "one_unsettled_operation_holds_an_identity"
+MOST_TRIES = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,20 +71,20 @@ def open_operation(*, intent: Intent, now: datetime) -> Opened | None:
     """
     if intent.identity_digest is None:
         return _insert(intent=intent, now=now, holds_identity=False, holder=None)
-    try:
-        return _insert(intent=intent, now=now, holds_identity=True, holder=None)
-    except IntegrityError as error:
-        if constraint_of(error) != IDENTITY:
-            raise
-    rows = execute(
-        "SELECT operation_id FROM operation WHERE workspace_id = %s AND tool_id = %s AND identity_digest = %s AND holds_identity",
-        [intent.workspace_id, intent.tool_id, raw(intent.identity_digest)],
-    )
-    holder = rows[0][0] if rows else None
-    if holder is None or holder == intent.operation_id:
-        # The holder settled, or it is this very operation recorded a moment ago: one more try tells which.
-        return _insert(intent=intent, now=now, holds_identity=holder is None, holder=holder)
-    return _insert(intent=intent, now=now, holds_identity=False, holder=holder)
+    holder = None
+    for _ in range(MOST_TRIES):
+        try:
+            return _insert(intent=intent, now=now, holds_identity=holder is None, holder=holder)
+        except IntegrityError as error:
+            if constraint_of(error) != IDENTITY:
+                raise
+        # Another operation holds the identity, or settled in this very moment; or it is this one, recorded just now.
+        rows = execute(
+            "SELECT operation_id FROM operation WHERE workspace_id = %s AND tool_id = %s AND identity_digest = %s AND holds_identity",
+            [intent.workspace_id, intent.tool_id, raw(intent.identity_digest)],
+        )
+        holder = rows[0][0] if rows else None
+    raise LawBroken(f"the identity of {intent.operation_id} was taken and released {MOST_TRIES} times in a row")
 
 
 def _insert(*, intent: Intent, now: datetime, holds_identity: bool, holder: str | None) -> Opened | None:
