@@ -30,13 +30,18 @@ class ServerDrawn(DocsBase):
                 "path": path,
                 "method": method.upper(),
                 "summary": call.get("summary", ""),
-                "description": call.get("description", ""),
+                "description": _pieces(call.get("description", "")),
                 "members": _members(call),
             }
             for path, methods in schema["paths"].items()
             for method, call in methods.items()
         ]
         return render(request, "api_docs.html", {"description": api.description, "calls": calls})
+
+
+def _pieces(text: str) -> list[dict[str, Any]]:
+    """A docstring for the page: what stands between backticks is code."""
+    return [{"text": part, "is_code": index % 2 == 1} for index, part in enumerate(text.split("`"))]
 
 
 def _members(call: dict[str, Any]) -> list[dict[str, Any]]:
