@@ -3,6 +3,7 @@
 
 PYTHON ?= python3
 UV_VERSION := 0.13.9
+SOAKS ?= 10
 BIN := .venv/bin
 
 export UV_CACHE_DIR ?= $(CURDIR)/.local/cache/uv
@@ -19,7 +20,7 @@ help:
 	@echo "make up        run all of it here: http://127.0.0.1:8000, or PORT=..."
 	@echo "make test      everything the suite needs, then the whole suite"
 	@echo "make lint      the checks without the tests"
-	@echo "make soak      repeats and long runs, outside the suite"
+	@echo "make soak      every journey ten times (or SOAKS=...) in random order, the whole ledger verified after each"
 	@echo "make pictures  screenshots of every page"
 	@echo "make env       the environment alone (.venv)"
 
@@ -45,11 +46,15 @@ lint: env
 test: env
 	@$(BIN)/python -m recovery.local.machine chromium redis-server rabbitmq-server
 	@$(MAKE) --no-print-directory lint
-	$(BIN)/pytest -n 2 -m "not soak"
+	$(BIN)/pytest -n 2 --dist loadgroup
 
 soak: env
 	@$(BIN)/python -m recovery.local.machine chromium redis-server rabbitmq-server
-	$(BIN)/pytest -m soak
+	@for round in $$(seq $(SOAKS)); do \
+	  echo "Round $$round of $(SOAKS)"; \
+	  ASCERTAIN_SHUFFLE=$$(od -An -N3 -tu4 /dev/urandom | tr -d ' ') \
+	    $(BIN)/pytest tests/journeys tests/chaos tests/races || exit 1; \
+	done
 
 pictures: env
 	@$(BIN)/python -m recovery.local.machine chromium

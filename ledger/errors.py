@@ -45,6 +45,21 @@ SENTENCES = {
     "a_tools_current_contract_is_its_own": "That contract belongs to another tool.",
     "a_second_signature_is_another_persons": "The second signature must be another person's, for the same answer.",
     "an_answer_has_evidence_or_a_reason": "An answer needs evidence or a reason.",
+    "a_person_holds_a_role_once": "The person holds this role in the workspace already.",
+    "a_tool_has_one_name_in_its_workspace": "The workspace has a tool of this name already.",
+    "an_owner_has_one_name_in_its_workspace": "The workspace has an owner of this name already.",
+    "a_version_number_is_used_once": "Another version of this contract was published in the same moment. Publish again.",
+} | {
+    f"{table}_{column}_is_a_known_word": f"The {column.replace('_', ' ')} is not one of the words that the ledger knows."
+    for table, columns in {
+        "operation": ("state", "request", "effect", "verification", "outcome"),
+        "attempt": ("licence", "effect", "proof", "failure_class"),
+        "evidence": ("speaker", "effect", "proof"),
+        "attestation": ("answer",),
+        "membership": ("role",),
+        "original": ("kind",),
+    }.items()
+    for column in columns
 }
 
 

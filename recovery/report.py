@@ -5,13 +5,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
-from uuid import UUID
 
 from ledger.queries.facts import Held, held_by_name
 from ledger.rules.decision import Decision
 from ledger.rules.evidence import join_effects
 from ledger.rules.facts import AttemptFacts
-from ledger.rules.payload import canonical, digest_of, raw, redact
+from ledger.rules.payload import canonical, raw, redact
 from ledger.rules.stored import decision_from
 from ledger.rules.vocabulary import Action, Effect, FailureClass, Outcome, Proof, State
 from ledger.transitions.report import Report, attempts_with, record_observation
@@ -28,10 +27,6 @@ class Contended(RuntimeError):
     """The operation kept moving while this was being recorded. Nothing was recorded; send it again."""
 
 
-class NoSuchOperation(LookupError):
-    """Not in this workspace."""
-
-
 class NoSuchAttempt(LookupError):
     """The operation has no such attempt."""
 
@@ -45,23 +40,19 @@ class Reported:
     attempt_id: str
 
 
-def report(
-    *, workspace_id: UUID, operation_id: str, attempt_id: str, observation: Mapping[str, Any], actor: str
-) -> Reported:
+def report(*, held: Held, attempt_id: str, observation: Mapping[str, Any], digest: str, actor: str) -> Reported:
     """Record one observation of one attempt and take the decision's step. The same observation again changes nothing
     and is answered with the decision that stands.
 
+    `held` was read with the observation's attempt and `digest`, so that it says whether this is known already.
+
     Raises:
-        NoSuchOperation, NoSuchAttempt: nothing was recorded.
+        NoSuchAttempt: nothing was recorded.
         ObservationInvalid: with the member that is wrong; nothing was recorded.
-        NotCanonical: the observation holds what cannot be recorded.
+        Contended: the operation kept moving; nothing was recorded.
     """
-    digest = digest_of(canonical(observation))
     number = attempt_number(attempt_id)
     for _ in range(MOST_TRIES):
-        held = held_by_name(workspace_id=workspace_id, operation_id=operation_id, attempt=number, digest=raw(digest))
-        if held is None:
-            raise NoSuchOperation(operation_id)
         attempt = next((each for each in held.facts.attempts if each.number == number), None)
         if attempt is None:
             raise NoSuchAttempt(attempt_id)
@@ -76,13 +67,23 @@ def report(
         recorded = record_observation(held=held, report=said, decision=decision, actor=actor)
         if recorded is not None:
             return Reported(held=recorded, decision=decision, attempt_id=attempt_id)
-    raise Contended(operation_id)
+        again = held_by_name(
+            workspace_id=held.workspace_id,
+            operation_id=held.facts.operation_id,
+            attempt=number,
+            digest=raw(digest),
+        )
+        if again is None:
+            raise Contended(held.facts.operation_id)
+        held = again
+    raise Contended(held.facts.operation_id)
 
 
 def attempt_number(attempt_id: str) -> int:
     """The number in `attempt-03`; 0 for anything else, which no attempt has."""
     prefix, _, digits = attempt_id.partition("-")
-    return int(digits) if prefix == "attempt" and digits.isascii() and digits.isdigit() and len(digits) < 4 else 0
+    number = int(digits) if prefix == "attempt" and digits.isascii() and digits.isdigit() and len(digits) < 4 else 0
+    return number if attempt_id == f"attempt-{number:02d}" else 0
 
 
 def _decision(*, held: Held, reading: Reading, attempts: tuple[AttemptFacts, ...], effect: Effect) -> Decision:

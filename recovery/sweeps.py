@@ -9,7 +9,7 @@ import structlog
 from django.db import close_old_connections, connection, transaction
 
 from ledger.database import execute
-from ledger.transitions.schedule import beat, claim_due
+from ledger.transitions.schedule import beat, claim_due, release
 from recovery.reconcile import Done, reconcile
 
 BATCH = 20
@@ -31,7 +31,12 @@ def sweep(*, hand_out: Callable[[list[str]], None]) -> int:
             return 0
         due = claim_due(most=MOST)
     for start in range(0, len(due), BATCH):
-        hand_out([str(id) for id in due[start : start + BATCH]])
+        try:
+            hand_out([str(id) for id in due[start : start + BATCH]])
+        except Exception:
+            # The broker is away: nothing is lost, and the next sweep need not wait for these claims to lapse.
+            release(ids=due[start:])
+            raise
     beat(part="reconciler")
     return len(due)
 

@@ -6,6 +6,7 @@ from django.urls import path
 from recovery.api import probes
 from recovery.api.root import api, unknown_address
 from recovery.web import access
+from recovery.web.judge import judge_page
 from recovery.web.operation import operation, operation_answer, operation_live, operation_look_again
 from recovery.web.queue import queue, queue_live
 
@@ -17,6 +18,7 @@ PAGES = [
     path("preferences/", access.preferences),
     path("queue/", queue),
     path("queue/live/", queue_live),
+    path("judge/", judge_page),
     path("operations/<uuid:id>/", operation),
     path("operations/<uuid:id>/live/", operation_live),
     path("operations/<uuid:id>/answer/", operation_answer),

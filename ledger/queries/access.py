@@ -5,6 +5,7 @@ import hmac
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+from typing import Any
 from uuid import UUID
 
 from ledger.database import execute
@@ -40,22 +41,33 @@ class Caller:
         return f"token:{self.token_name}"
 
 
+CALLER = "k.id, k.name, k.workspace_id, k.scopes, k.principals, k.hash, k.expires_at, k.revoked_at, now()"
+"""Columns of `api_token k` that `caller_from` reads."""
+
+
 def caller(*, token: str, tool: str | None = None) -> Caller | Refused:
     """The caller behind a bearer token, with the tool's id and current contract when `tool` names one it can see."""
-    parts = token.split("_", 2)
-    if len(parts) != 3:
+    prefix = prefix_of(token)
+    if prefix is None:
         return Refused.UNKNOWN
     rows = execute(
-        "SELECT k.id, k.name, k.workspace_id, k.scopes, k.principals, k.hash, k.expires_at, k.revoked_at, now(), t.id, t.current_id, cv.number "
+        f"SELECT {CALLER}, t.id, t.current_id, cv.number "  # noqa: S608 - names are ours
         "FROM api_token k LEFT JOIN tool t ON t.workspace_id = k.workspace_id AND t.name = %s "
         "LEFT JOIN contract_version cv ON cv.id = t.current_id WHERE k.prefix = %s",
-        [tool, parts[1]],
+        [tool, prefix],
     )
-    if not rows:
-        return Refused.UNKNOWN
-    id, name, workspace_id, scopes, principals, kept, expires_at, revoked_at, now, tool_id, contract_id, number = rows[
-        0
-    ]
+    return caller_from(rows[0], token=token) if rows else Refused.UNKNOWN
+
+
+def prefix_of(token: str) -> str | None:
+    """The part of a token by which it is looked up; None when it is not shaped like one."""
+    parts = token.split("_", 2)
+    return parts[1] if len(parts) == 3 else None
+
+
+def caller_from(row: tuple[Any, ...], *, token: str) -> Caller | Refused:
+    """The caller of one row: CALLER's columns, then the tool's id, its contract and that version's number."""
+    id, name, workspace_id, scopes, principals, kept, expires_at, revoked_at, now, tool_id, contract_id, number = row
     if not hmac.compare_digest(bytes(kept), hashlib.sha256(token.encode()).digest()):
         return Refused.UNKNOWN
     if revoked_at is not None:

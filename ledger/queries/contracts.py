@@ -1,5 +1,6 @@
 """Published contracts. A version never changes, so each is parsed once per process."""
 
+from dataclasses import dataclass
 from functools import lru_cache
 from uuid import UUID
 
@@ -20,3 +21,25 @@ def contract_by_id(contract_id: UUID) -> Contract:
     if not rows:
         raise LookupError(f"contract version {contract_id} is not in the ledger")
     return parse_contract(orjson.loads(rows[0][0]))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PublishedContract:
+    """A tool's contract as it holds now."""
+
+    id: UUID
+    label: str
+    """`tickets.create@3`."""
+    title: str
+
+
+def published_contracts(*, workspace_id: UUID) -> tuple[PublishedContract, ...]:
+    """The current contract of every tool of a workspace, by name."""
+    rows = execute(
+        "SELECT cv.id, t.name, cv.number FROM tool t JOIN contract_version cv ON cv.id = t.current_id "
+        "WHERE t.workspace_id = %s ORDER BY t.name",
+        [workspace_id],
+    )
+    return tuple(
+        PublishedContract(id=id, label=f"{name}@{number}", title=contract_by_id(id).title) for id, name, number in rows
+    )

@@ -72,8 +72,8 @@ COLUMNS = """
     now()
 """
 JOINS = """
-    JOIN tool t ON t.id = o.tool_id JOIN owner ow ON ow.id = t.owner_id JOIN contract_version cv ON cv.id = o.contract_id
-    LEFT JOIN schedule s ON s.operation = o.id
+    LEFT JOIN tool t ON t.id = o.tool_id LEFT JOIN owner ow ON ow.id = t.owner_id
+    LEFT JOIN contract_version cv ON cv.id = o.contract_id LEFT JOIN schedule s ON s.operation = o.id
 """
 """Shared by the queries that load an operation with what the rules need."""
 

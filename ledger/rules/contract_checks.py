@@ -7,9 +7,11 @@
 | an error of class `transient` (a write) | `effect: none` | only a proved absence makes a retry safe |
 | an error of class `unknown_outcome` | `effect: unknown` | that is what the class means |
 | an error of class `success` | `effect: applied` or `pending` | likewise |
+| an error that says more than whoever answers then may know | nothing of the kind | law 3 |
 | `samples` | what its own rules say of them | a rule that misreads its own example is wrong |
 """
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
@@ -17,9 +19,10 @@ from typing import TYPE_CHECKING, Final
 
 from ledger.rules.arguments import schema_problem
 from ledger.rules.contract_sections import LookupBy, LookupRule, Sample
+from ledger.rules.evidence import may_assert
 from ledger.rules.expressions import MISSING, Condition, Context
 from ledger.rules.templates import KEY_NAMES, PATH_NAMES, PATH_ROOTS, slots
-from ledger.rules.vocabulary import Effect, EffectKind, FailureClass, Guarantee
+from ledger.rules.vocabulary import Effect, EffectKind, FailureClass, Guarantee, Proof, Speaker
 
 if TYPE_CHECKING:
     from ledger.rules.contract import Contract
@@ -53,6 +56,7 @@ def complaints(contract: "Contract", *, stated: bool) -> list[Complaint]:
     found += _expressions(contract)
     if not stated:
         found += _named(contract)
+        found += _claims(contract)
     if not found:
         found += _samples(contract)
     return found
@@ -173,6 +177,60 @@ def _errors(contract: "Contract") -> Iterator[Complaint]:
                 message=f"An answer of class {rule.failure_class} has the effect {' or '.join(fitting)}, "
                 f"not {rule.effect}; state it, or choose another class.",
             )
+
+
+_STATED = re.compile(r"\b(speaker|phase)\s*==\s*['\"](\w+)['\"]")
+_GATEWAY_STATUSES: Final = frozenset({502, 504, *range(520, 600)})
+"""502 and 504 are a gateway's by RFC 9110; those from 520 on are no standard's, and only gateways send them."""
+_WITHOUT_AN_ANSWER: Final = frozenset({"send", "await"})
+
+
+def _claims(contract: "Contract") -> Iterator[Complaint]:
+    """Error rules that claim more than whoever speaks in such a case may say."""
+    if contract.effect is EffectKind.READ:
+        return
+    for index, error in enumerate(contract.compiled.errors):
+        effect = error.rule.effect
+        if effect is Effect.UNKNOWN:
+            continue
+        stated: dict[str, str] = dict(_STATED.findall(error.when.source))
+        speaker = _speaker_of(stated, error.when)
+        if speaker is not None and not may_assert(speaker=speaker, effect=effect, proof=Proof.CONTRACT_RULE):
+            yield Complaint(
+                path=f"errors[{index}].effect",
+                message=f"{_SPOKEN[speaker]} answers in this case, and cannot know that the effect is {effect}. "
+                "Say unknown, and state a lookup that finds out.",
+            )
+        elif stated.get("phase") in _WITHOUT_AN_ANSWER and error.when.variables <= {"phase", "speaker"}:
+            yield Complaint(
+                path=f"errors[{index}].effect",
+                message=f"In the phase {stated['phase']} bytes may have left and no answer came, so nobody can know "
+                f"that the effect is {effect}. Say unknown, and state a lookup that finds out.",
+            )
+
+
+_SPOKEN: Final = {
+    Speaker.GATEWAY: "A gateway",
+    Speaker.HARNESS: "The harness alone",
+    Speaker.OWNER_INDEX: "An index",
+    Speaker.VERIFIER: "A check",
+    Speaker.TOOL_TEXT: "A tool's text",
+    Speaker.LEDGER: "The ledger itself",
+    Speaker.OPERATOR: "A person",
+    Speaker.OWNER_ANSWER: "The owner",
+    Speaker.OWNER_STATUS: "The owner's status",
+    Speaker.OWNER_NOTICE: "The owner's notice",
+}
+
+
+def _speaker_of(stated: dict[str, str], when: Condition) -> Speaker | None:
+    """Who must be speaking when this condition holds, as far as it says so itself."""
+    if stated.get("speaker") in set(Speaker):
+        return Speaker(stated["speaker"])
+    if when.statuses is not None and when.statuses <= _GATEWAY_STATUSES:
+        return Speaker.GATEWAY
+    reached = stated.get("phase")
+    return Speaker.HARNESS if reached is not None and reached != "after_response" else None
 
 
 def _waits(contract: "Contract") -> Iterator[Complaint]:

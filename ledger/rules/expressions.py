@@ -52,6 +52,7 @@ _STEP = re.compile(r"""\.([A-Za-z_]\w*)|\[(\d{1,6})\]|\['([^'\\\n]*)'\]|\["([^"\
 _STATUS_FIRST = re.compile(
     r"\s*status\s*(?:==\s*(\d{1,9})|in\s*\[((?:\s*\d{1,9}\s*,)*\s*\d{1,9})\s*\])\s*(&&|$)", re.ASCII
 )
+_EQUAL_TEXT = re.compile(rf"""\s*({_MEMBER_PATH.pattern})\s*==\s*('[^'\n]*'|"[^"\n]*")\s*""", re.ASCII)
 _INT64_FROM: Final = -(2**63)
 _INT64_TO: Final = 2**63
 _CEL_ERRORS: Final = (ArithmeticError, LookupError, RuntimeError, TypeError, ValueError)
@@ -106,12 +107,13 @@ class Context:
         speaker: str | None = None,
         phase: str | None = None,
         effect: str | None = None,
+        lowered: bool = False,
     ) -> "Context":
         """What an owner (or somebody before it) answered. Header names are lower-cased; a repeated header is joined
-        with a comma. An absent `body` is absent, not null."""
+        with a comma. An absent `body` is absent, not null. `lowered`: the headers went through `lower_cased` already."""
         variables: dict[str, Any] = {
             "status": status,
-            "headers": lower_cased(headers or {}),
+            "headers": dict(headers or {}) if lowered else lower_cased(headers or {}),
             "error": error,
             "code": code,
             "speaker": None if speaker is None else str(speaker),
@@ -173,11 +175,25 @@ class Condition:
     _statuses: frozenset[int] | None = field(default=None, repr=False)
     _status_only: bool = field(default=False, repr=False)
     _path: "_Path | None" = field(default=None, repr=False)
+    _equal: "tuple[tuple[_Path, str], ...]" = field(default=(), repr=False)
+    _equal_only: bool = field(default=False, repr=False)
+
+    @property
+    def statuses(self) -> frozenset[int] | None:
+        """The only statuses with which it can hold; None when it does not begin with them."""
+        return self._statuses
 
     def matches(self, context: Context) -> bool | None:
         """True or false; None when the expression errors, lacks a member or is not boolean. Never raises."""
         result = self.evaluate(context)
         return result if isinstance(result, bool) else None
+
+    def holds(self, context: Context) -> bool:
+        """Whether it is true for certain. Quicker than `matches` where false and "cannot be computed" are one."""
+        for path, text in self._equal:
+            if path.read(context) != text:
+                return False
+        return self.matches(context) is True
 
     def evaluate(self, context: Context) -> Any:
         """The expression's value as it is, or MISSING when it cannot be computed. Never raises."""
@@ -190,6 +206,14 @@ class Condition:
                     return True
         if self._path is not None:
             return self._path.read(context)
+        for path, text in self._equal:
+            # Another text there makes the whole false for certain, whatever stands beside it.
+            found = path.read(context)
+            if isinstance(found, str):
+                if found != text:
+                    return False
+            elif found is MISSING and self._equal_only:
+                return MISSING
         try:
             return context._evaluate(self._program, self.variables)
         except _CEL_ERRORS:
@@ -259,7 +283,16 @@ def _compile(source: str, *, variables: frozenset[str]) -> Condition:
         raise ExpressionInvalid(f"{shown} cannot be used here; allowed are {', '.join(sorted(FUNCTIONS))} and has.")
     _check_patterns(source)
     statuses, status_only = _statuses(source)
-    return Condition(source=source, variables=names, _program=program, _statuses=statuses, _status_only=status_only)
+    equal, equal_only = _equalities(source)
+    return Condition(
+        source=source,
+        variables=names,
+        _program=program,
+        _statuses=statuses,
+        _status_only=status_only,
+        _equal=equal,
+        _equal_only=equal_only,
+    )
 
 
 def _refuse_by_text(source: str) -> None:
@@ -331,8 +364,32 @@ def _statuses(source: str) -> tuple[frozenset[int] | None, bool]:
     return frozenset(int(number) for number in numbers.split(",")), first[3] == ""
 
 
+def _equalities(source: str) -> "tuple[tuple[tuple[_Path, str], ...], bool]":
+    """The comparisons `path == 'text'` without which the condition is false for certain, and whether one of them is
+    all of it. Converting an answer for CEL costs far more than looking at one member.
+
+    Conservative: anything that could make the reading of the text doubtful gives none, which only costs time.
+    """
+    doubtful = any(mark in source for mark in ("//", "\\", "'''", '"""', "||", "?"))
+    if doubtful or any("&&" in text for text in _STRING.findall(source)):
+        return (), False
+    parts = source.split("&&")
+    found: list[tuple[_Path, str]] = []
+    depth = 0
+    for part in parts:
+        bare = _STRING.sub("''", part)
+        compared = _EQUAL_TEXT.fullmatch(part) if depth == 0 else None
+        path = _Path.parse(compared[1]) if compared is not None else None
+        if compared is not None and path is not None:
+            found.append((path, compared[2][1:-1]))
+        depth += sum(bare.count(mark) for mark in "([{") - sum(bare.count(mark) for mark in ")]}")
+    return tuple(found), len(parts) == 1 and len(found) == 1
+
+
 def _too_much(value: Any) -> str | None:
     """Why a value must not reach the evaluator, or None. Stops counting as soon as the answer is known."""
+    if value is None or (isinstance(value, str) and len(value) < MAX_SIZE):
+        return None
     size = 0
     level: list[Any] = [value]
     for _ in range(MAX_DEPTH + 1):

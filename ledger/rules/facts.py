@@ -86,7 +86,7 @@ class Facts:
     absence_since: datetime | None = None
     """When the first lookup of that row started; None without one."""
     budgets: Mapping[str, Budget] = field(default_factory=dict)
-    """By the names of semantics §8: repairs retries polls replans network_attempts cost."""
+    """By name: repairs retries polls replans network_attempts cost."""
     deadline_at: datetime | None = None
     reconcile_until: datetime | None = None
     first_sent_at: datetime | None = None

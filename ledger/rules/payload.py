@@ -13,7 +13,8 @@ never rounded. PostgreSQL stores no NUL in text, so it is refused here, by name.
 
 import hashlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from math import isfinite
 from typing import Any
 
 import jiter
@@ -21,14 +22,24 @@ import orjson
 import rfc8785
 
 LARGEST_INTEGER = 2**53 - 1
+TEN_TO_21 = 1e21
+"""From here on ECMAScript, and so RFC 8785, writes an exponent."""
 
-# What orjson writes as RFC 8785 does: everything but floats, and keys beyond the basic multilingual plane
-# (RFC 8785 sorts by UTF-16 code units, orjson by code points). Both patterns also hit harmless text;
-# a hit only costs the slower, exact way.
-_MAYBE_A_FLOAT = re.compile(rb"[0-9][.e]")
-_BEYOND_BASIC_PLANE = re.compile(rb"[\xf0-\xf4]")
+# What orjson writes is what RFC 8785 writes, but for three things, which these patterns find in what it wrote. The
+# first two also find text in strings that looks so; there, a look at the values tells.
+_MAYBE_EXPONENT = re.compile(rb"e[-+0-9]")
+_MAYBE_WHOLE_FLOAT = re.compile(rb"\.0[,}\]]")
+_KEY_BEYOND_BASIC_PLANE = re.compile(rb'[\xf0-\xf4][^\xf0-\xf4"\\]*(?:\\.[^\xf0-\xf4"\\]*)*":')
+"""RFC 8785 sorts by UTF-16 code units, orjson by code points: they differ only for such keys."""
 _MAYBE_NUL = b"\\u0000"
-_FAST = orjson.OPT_SORT_KEYS | orjson.OPT_STRICT_INTEGER
+_FAST = (
+    orjson.OPT_SORT_KEYS
+    | orjson.OPT_STRICT_INTEGER
+    | orjson.OPT_PASSTHROUGH_DATETIME
+    | orjson.OPT_PASSTHROUGH_DATACLASS
+)
+_MAYBE_INFINITE = re.compile(rb"[eE]\+?[0-9]{3}|[0-9]{200}")
+_DUPLICATE_KEY = re.compile(r'Detected duplicate key "(.*)" at', re.DOTALL)
 
 
 class NotCanonical(ValueError):
@@ -41,19 +52,40 @@ class NotCanonical(ValueError):
 
 
 class NotJson(ValueError):
-    """The bytes are not the JSON that we take. The sentence says where and why."""
+    """The bytes are not the JSON that we take. The sentence says where and why; `field` names the member, where known."""
+
+    def __init__(self, sentence: str, *, field: str | None = None) -> None:
+        super().__init__(sentence)
+        self.field = field
 
 
 def parse_strict(body: bytes) -> Any:
     """The value of a JSON text, refusing what would make two readers disagree about it.
 
     Raises:
-        NotJson: malformed, duplicate keys, NaN or infinity, a lone surrogate, over 200 levels deep, not UTF-8.
+        NotJson: malformed, duplicate keys, NaN or infinity (also by overflow), a lone surrogate, over 200 levels deep,
+            not UTF-8.
     """
     try:
-        return jiter.from_json(body, allow_inf_nan=False, catch_duplicate_keys=True)
+        value = jiter.from_json(body, allow_inf_nan=False, catch_duplicate_keys=True)
     except ValueError as error:
-        raise NotJson(str(error)) from error
+        raise _not_json(str(error)) from error
+    if _MAYBE_INFINITE.search(body):
+        for path, number in _walk(value):
+            if isinstance(number, float) and not isfinite(number):
+                raise NotJson(f"{path or 'the number'} is beyond what a number can hold", field=path or None)
+    return value
+
+
+def _not_json(reason: str) -> NotJson:
+    twice = _DUPLICATE_KEY.search(reason)
+    if twice:
+        return NotJson(reason[:1].lower() + reason[1:], field=twice[1])
+    if "recursion limit" in reason:
+        reason = reason.replace("recursion limit exceeded", "nested deeper than 200 levels")
+    elif "hex escape" in reason or "surrogate" in reason:
+        reason += " (half of a surrogate pair)"
+    return NotJson(reason)
 
 
 def canonical(value: Any) -> bytes:
@@ -65,15 +97,22 @@ def canonical(value: Any) -> bytes:
     try:
         fast = orjson.dumps(value, option=_FAST)
     except (TypeError, ValueError, RecursionError):
-        fast = b""
-    if (
-        not fast
-        or _MAYBE_A_FLOAT.search(fast)
-        or _MAYBE_NUL in fast
-        or (not fast.isascii() and _BEYOND_BASIC_PLANE.search(fast))
-    ):
         return _exact(value)
-    return fast
+    if _MAYBE_NUL in fast or isinstance(value, float) or (not fast.isascii() and _KEY_BEYOND_BASIC_PLANE.search(fast)):
+        return _exact(value)
+    if not (
+        _MAYBE_EXPONENT.search(fast)
+        or _MAYBE_WHOLE_FLOAT.search(fast)
+        # orjson writes NaN and infinities as null.
+        or (b"null" in fast and orjson.loads(fast) != value)
+    ):
+        return fast
+    if not isinstance(value, dict | list | tuple) or not _holds_awkward_float(value):
+        return fast
+    try:
+        return orjson.dumps(_with_plain_floats(value), option=_FAST)
+    except OverflowError:
+        return _exact(value)
 
 
 def digest(value: Any) -> str:
@@ -112,6 +151,66 @@ def _redacted(value: Any, steps: Sequence[str]) -> Any:
     return {**value, steps[0]: inner}
 
 
+# Between these, a float that is not whole has no exponent, neither here nor there.
+_LEAST_PLAIN, _MOST_PLAIN = 1e-4, 1e15
+_WITHOUT_FLOATS = frozenset({str, int, bool, type(None)})
+
+
+def _holds_awkward_float(value: dict[str, Any] | list[Any] | tuple[Any, ...]) -> bool:
+    """Whether a float is in it that orjson writes otherwise than RFC 8785: `1.0` for 1, exponents, or null."""
+    for inner in value.values() if isinstance(value, dict) else value:
+        kind = type(inner)
+        if kind in _WITHOUT_FLOATS:
+            continue
+        if kind is float:
+            if inner.is_integer() or not _LEAST_PLAIN <= abs(inner) < _MOST_PLAIN:
+                return True
+        elif isinstance(inner, dict | list | tuple) and _holds_awkward_float(inner):
+            return True
+    return False
+
+
+def _with_plain_floats(value: Any) -> Any:
+    """The value with its floats as RFC 8785 writes them.
+
+    Raises:
+        OverflowError: a float that must be refused.
+    """
+    if isinstance(value, float):
+        if value.is_integer() and abs(value) < TEN_TO_21:
+            if abs(value) > LARGEST_INTEGER:
+                raise OverflowError
+            return int(value)
+        if _LEAST_PLAIN <= abs(value) < _MOST_PLAIN:
+            return value
+        if not isfinite(value):
+            raise OverflowError
+        return orjson.Fragment(_ecmascript(value))
+    if isinstance(value, dict):
+        return {key: _with_plain_floats(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_with_plain_floats(inner) for inner in value]
+    return value
+
+
+def _ecmascript(number: float) -> bytes:
+    """A finite number as ECMAScript's Number::toString writes it (ECMA-262 §6.1.6.1.20), unless it is a whole one
+    below 10^21."""
+    sign = "-" if number < 0 else ""
+    mantissa, _, exponent = repr(abs(number)).partition("e")
+    whole, _, fraction = mantissa.partition(".")
+    significant = (whole + fraction).lstrip("0")
+    digits = significant.rstrip("0")
+    # The number is 0.digits × 10^point.
+    point = len(significant) - len(fraction) + int(exponent or 0)
+    if -6 < point <= 0:
+        return f"{sign}0.{'0' * -point}{digits}".encode()
+    if 0 < point <= 21:
+        return f"{sign}{digits[:point]}.{digits[point:]}".encode()
+    rest = f".{digits[1:]}" if len(digits) > 1 else ""
+    return f"{sign}{digits[0]}{rest}e{point - 1:+d}".encode()
+
+
 def _exact(value: Any) -> bytes:
     _refuse(value)
     try:
@@ -120,12 +219,22 @@ def _exact(value: Any) -> bytes:
         raise NotCanonical("", str(error)) from error
 
 
-def _refuse(root: Any) -> None:
-    """Walk without recursion: a hostile depth must not end the process."""
+def _walk(root: Any) -> Iterator[tuple[str, Any]]:
+    """Every value with its path, keys before what they name; without recursion: a hostile depth must not end the
+    process."""
     todo: list[tuple[str, Any]] = [("", root)]
     while todo:
         path, value = todo.pop()
-        if isinstance(value, bool) or value is None:
+        yield path, value
+        if isinstance(value, Mapping):
+            todo.extend((f"{path}.{key}" if path else str(key), inner) for key, inner in reversed(list(value.items())))
+        elif isinstance(value, list | tuple):
+            todo.extend((f"{path}[{index}]", value[index]) for index in reversed(range(len(value))))
+
+
+def _refuse(root: Any) -> None:
+    for path, value in _walk(root):
+        if isinstance(value, bool | list | tuple) or value is None:
             continue
         if isinstance(value, str):
             _refuse_text(path, value)
@@ -133,18 +242,15 @@ def _refuse(root: Any) -> None:
             if not -LARGEST_INTEGER <= value <= LARGEST_INTEGER:
                 raise NotCanonical(path, "integers beyond ±(2^53−1) cannot be told apart; send it as a string")
         elif isinstance(value, float):
-            if value != value or value in (float("inf"), float("-inf")):
+            if not isfinite(value):
                 raise NotCanonical(path, "a number must be finite")
-            if value.is_integer() and abs(value) > LARGEST_INTEGER and abs(value) < 1e21:
+            if value.is_integer() and LARGEST_INTEGER < abs(value) < TEN_TO_21:
                 raise NotCanonical(path, "numbers beyond ±(2^53−1) cannot be told apart; send it as a string")
         elif isinstance(value, Mapping):
-            for key, inner in value.items():
+            for key in value:
                 if not isinstance(key, str):
                     raise NotCanonical(path, "member names must be text")
-                _refuse_text(f"{path}.{key}".lstrip("."), key)
-                todo.append((f"{path}.{key}".lstrip("."), inner))
-        elif isinstance(value, list | tuple):
-            todo.extend((f"{path}[{index}]", inner) for index, inner in enumerate(value))
+                _refuse_text(f"{path}.{key}" if path else key, key)
         else:
             raise NotCanonical(path, f"{type(value).__name__} is not a JSON value")
 

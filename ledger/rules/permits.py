@@ -28,6 +28,8 @@ SKEW = timedelta(seconds=2)
 """Added to a permit's end for the difference between two machines' idea of a second."""
 
 _ASKS_FOR_A_REPEAT = frozenset({Action.RETRY, Action.RECONCILE, Action.WAIT})
+_HELD_BY_OTHERS = frozenset({State.BLOCKED, State.ESCALATED, State.VERIFYING})
+"""An approver, an operator or a check has it; a first dispatch waits for them as a repeat does."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +93,7 @@ def _refused_outright(*, facts: Facts, decision: Decision | None, holder: str | 
             failure=FailureClass.SUCCESS if done else None,
             decision=decision,
         )
-    if facts.state is State.DISPATCHED:
+    if facts.state is State.DISPATCHED or any(attempt.closed_at is None for attempt in facts.attempts):
         last = facts.last_attempt
         return _refuse(
             facts,
@@ -122,13 +124,13 @@ def _refused_outright(*, facts: Facts, decision: Decision | None, holder: str | 
             ),
             alternatives=(holder,),
         )
+    if decision is not None and facts.state in _HELD_BY_OTHERS:
+        return decision
     return None
 
 
 def _refused_repeat(*, facts: Facts, decision: Decision | None, retries: bool, now: datetime) -> Decision | None:
     if decision is not None:
-        if facts.state in (State.BLOCKED, State.ESCALATED, State.VERIFYING):
-            return decision
         if decision.recovery_action not in _ASKS_FOR_A_REPEAT:
             return decision
         if decision.recovery_action is Action.RETRY and decision.not_before and now < decision.not_before:

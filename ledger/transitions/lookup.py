@@ -99,6 +99,6 @@ def record_lookup(*, held: Held, answer: Answer, decision: Decision, at: datetim
 
 
 def _covers(grade: Grade) -> dict[str, Any] | None:
-    if grade.effect is None or grade.effect is Effect.UNKNOWN:
+    if grade.effect is None:
         return None
     return {"effect": grade.effect.value, "proof": grade.proof.value if grade.proof else None}

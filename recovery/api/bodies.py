@@ -4,6 +4,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, StringConstraints
 
+# The same in the URL as in a body (intake.named).
 OPERATION_ID = r"^[A-Za-z0-9][A-Za-z0-9._:@~-]{0,199}$"
 
 Name = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=r"^[^\x00]+$")]
@@ -50,7 +51,7 @@ class Observation(BaseModel):
 
     kind: Annotated[str, StringConstraints(min_length=1, max_length=40)]
     network_attempts: Annotated[int, Field(ge=0, le=10_000)] | None = None
-    cost: Annotated[float, Field(ge=0, le=1e9)] | int | None = None
+    cost: Annotated[float, Field(ge=0, le=1_000_000)] | None = None
 
 
 class NewRevision(Strict):

@@ -82,7 +82,9 @@ def rfc3339(moment: datetime | None) -> str | None:
 
 
 def _response(body: Mapping[str, Any], *, status: int) -> HttpResponse:
-    return HttpResponse(orjson.dumps(body, default=_written), status=status, content_type="application/json")
+    text = orjson.dumps(body, default=_written)
+    headers = {"Content-Length": str(len(text))}
+    return HttpResponse(text, status=status, content_type="application/json", headers=headers)
 
 
 def _written(value: Any) -> Any:

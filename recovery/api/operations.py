@@ -14,18 +14,19 @@ from ledger.queries.operations import evidence_of, operation_page
 from ledger.rules.arguments import ArgumentProblem
 from ledger.rules.contract import check_arguments, identity_members
 from ledger.rules.decision import Decision
-from ledger.rules.payload import NotCanonical, canonical, digest, digest_of
+from ledger.rules.durations import LONGEST as LONGEST_SPAN
+from ledger.rules.payload import NotCanonical, canonical, digest, digest_of, raw
 from ledger.rules.vocabulary import Scope
 from ledger.transitions.open import Intent, held_of, open_operation
 from ledger.transitions.permit import Permitted, request_permit
 from recovery.api import shapes
 from recovery.api.bodies import NewAttempt, NewOperation, Observation
 from recovery.api.envelope import Refusal, not_found, ok
-from recovery.api.intake import body_of, caller_of
+from recovery.api.intake import arrival_of, body_of, caller_of, named, optional_body_of
 from recovery.api.waiting import LONGEST, Full, wait_for_change
 from recovery.judgement.dialects import Dialect
 from recovery.judgement.reading import ObservationInvalid
-from recovery.report import MOST_TRIES, Contended, NoSuchAttempt, NoSuchOperation, report
+from recovery.report import MOST_TRIES, Contended, NoSuchAttempt, attempt_number, report
 
 router = Router(tags=["operations"])
 
@@ -80,6 +81,10 @@ def list_operations(request: HttpRequest) -> HttpResponse:
     for name in request.GET:
         if name not in known:
             raise _bad_query(name, f"{name} is not a parameter of this list; {', '.join(known)} are.")
+    for name in ("state", "tool", "effect"):
+        value = request.GET.get(name, "")
+        if value and (value.split() != [value] or "\x00" in value):
+            raise _bad_query(name, f"{name} is one word without spaces.")
     words = [f"{name}:{request.GET[name]}" for name in ("state", "tool", "effect") if request.GET.get(name)]
     try:
         filter = parse_filter(" ".join([*words, request.GET.get("q", "")]))
@@ -104,9 +109,8 @@ def read_operation(request: HttpRequest, operation_id: str) -> HttpResponse:
     """The operation as it stands. `?wait=30` holds until its version passes `?version=N` (default: the version now)
     or the seconds are up; at most 60."""
     dialect = dialect_of(request)
-    caller = caller_of(request, scope=Scope.OPERATIONS_READ)
+    caller, held = arrival_of(request, scope=Scope.OPERATIONS_READ, operation_id=named(operation_id))
     seconds = _number(request, "wait", default=0, least=0, most=3600)
-    held = _find(caller, operation_id)
     version = _number(request, "version", default=held.facts.version, least=0, most=2**31 - 1)
     if seconds and held.facts.version <= version:
         try:
@@ -129,10 +133,9 @@ def read_operation(request: HttpRequest, operation_id: str) -> HttpResponse:
 def ask_for_permit(request: HttpRequest, operation_id: str) -> HttpResponse:
     """201 with the permit · 409 `PERMIT_REFUSED` with the decision that says what to do instead."""
     dialect = dialect_of(request)
-    if request.META.get("CONTENT_LENGTH") not in (None, "", "0"):
-        body_of(request, NewAttempt)
-    caller = caller_of(request, scope=Scope.OPERATIONS_WRITE)
-    answer = _permit(_find(caller, operation_id), caller)
+    optional_body_of(request, NewAttempt)
+    caller, held = arrival_of(request, scope=Scope.OPERATIONS_WRITE, operation_id=named(operation_id))
+    answer = _permit(held, caller)
     if isinstance(answer, Permitted):
         return _permitted(answer, dialect=dialect, status=201)
     held, refusal = answer
@@ -157,18 +160,20 @@ def report_observation(request: HttpRequest, operation_id: str, attempt_id: str)
     """200 with the decision. May come late, twice (the same digest is the same answer), or after the permit lapsed."""
     dialect = dialect_of(request)
     body = body_of(request, Observation)
-    caller = caller_of(request, scope=Scope.OPERATIONS_WRITE)
     observation = body.model_dump(mode="python", exclude_unset=True)
     try:
-        recorded = report(
-            workspace_id=caller.workspace_id,
-            operation_id=operation_id,
-            attempt_id=attempt_id,
-            observation=observation,
-            actor=caller.actor,
-        )
-    except NoSuchOperation as error:
-        raise not_found() from error
+        digest = digest_of(canonical(observation))
+    except NotCanonical as error:
+        raise not_canonical(error, under="") from error
+    caller, held = arrival_of(
+        request,
+        scope=Scope.OPERATIONS_WRITE,
+        operation_id=named(operation_id),
+        attempt=attempt_number(attempt_id),
+        digest=raw(digest),
+    )
+    try:
+        recorded = report(held=held, attempt_id=attempt_id, observation=observation, digest=digest, actor=caller.actor)
     except NoSuchAttempt as error:
         raise Refusal(
             status=404,
@@ -184,8 +189,6 @@ def report_observation(request: HttpRequest, operation_id: str, attempt_id: str)
             hint="Correct the member and report again. Nothing was recorded.",
             field=error.field or None,
         ) from error
-    except NotCanonical as error:
-        raise not_canonical(error, under="") from error
     except Contended as error:
         raise contended() from error
     held = recorded.held
@@ -250,6 +253,14 @@ def _intent(body: NewOperation, caller: Caller) -> Intent:
     if (problem := check_arguments(contract, body.payload)) is not None:
         raise argument_invalid(problem)
     deadline_at = body.deadline_at or caller.now + contract.deadline
+    if deadline_at > caller.now + LONGEST_SPAN:
+        raise Refusal(
+            status=422,
+            code="DEADLINE_TOO_FAR",
+            message="deadline_at lies more than ten years ahead.",
+            hint="Leave it out for the contract's own deadline, or name an earlier moment.",
+            field="deadline_at",
+        )
     if deadline_at <= caller.now:
         raise Refusal(
             status=422,
@@ -328,7 +339,7 @@ def _permitted(answer: Permitted, *, dialect: Dialect, status: int) -> HttpRespo
 
 
 def _find(caller: Caller, operation_id: str) -> Held:
-    held = held_by_name(workspace_id=caller.workspace_id, operation_id=operation_id)
+    held = held_by_name(workspace_id=caller.workspace_id, operation_id=named(operation_id))
     if held is None:
         raise not_found()
     return held

@@ -16,7 +16,7 @@ from ledger.transitions.revise import revise
 from recovery.api import shapes
 from recovery.api.bodies import NewRevision
 from recovery.api.envelope import Refusal, not_found, ok
-from recovery.api.intake import body_of, caller_of
+from recovery.api.intake import arrival_of, body_of, named
 from recovery.api.operations import argument_invalid, contended, dialect_of, documented, not_canonical
 from recovery.report import MOST_TRIES
 
@@ -30,12 +30,9 @@ def add_revision(request: HttpRequest, operation_id: str) -> HttpResponse:
     """201 with the operation at its new revision; ask for its permit next · 409 `REVISION_REFUSED` when not licensed."""
     dialect = dialect_of(request)
     body = body_of(request, NewRevision)
-    caller = caller_of(request, scope=Scope.OPERATIONS_WRITE)
+    caller, held = arrival_of(request, scope=Scope.OPERATIONS_WRITE, operation_id=named(operation_id))
     kind = RevisionKind(body.kind)
     for _ in range(MOST_TRIES):
-        held = held_by_name(workspace_id=caller.workspace_id, operation_id=operation_id)
-        if held is None:
-            raise not_found()
         try:
             canonical(body.payload)
         except NotCanonical as error:
@@ -85,9 +82,10 @@ def add_revision(request: HttpRequest, operation_id: str) -> HttpResponse:
                 message="Another unsettled operation has the intent of this new payload. Nothing was recorded.",
                 hint="Wait until that one settles, or ask an operator.",
             ) from error
+        again = held_by_name(workspace_id=held.workspace_id, operation_id=operation_id)
+        if again is None:
+            raise not_found()
         if version is not None:
-            again = held_by_name(workspace_id=caller.workspace_id, operation_id=operation_id)
-            if again is None:
-                raise not_found()
             return ok(shapes.operation(again, dialect=dialect), status=201)
+        held = again
     raise contended()

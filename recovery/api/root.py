@@ -1,16 +1,20 @@
 """The API at /api/v1: its resources, its document, and how every refusal becomes an envelope."""
 
+from collections.abc import Callable
+from functools import wraps
 from typing import Any
 
 import structlog
 from django.core.exceptions import RequestDataTooBig
-from django.db import OperationalError
+from django.db import DataError, OperationalError
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
+from django.urls import URLPattern, URLResolver
 from ninja import NinjaAPI
 from ninja.openapi.docs import DocsBase
 from psycopg_pool import PoolTimeout
 
+from recovery.api.classify import router as classify
 from recovery.api.envelope import Refusal, refused
 from recovery.api.intake import too_large
 from recovery.api.operations import router as operations
@@ -62,7 +66,41 @@ def _type(member: dict[str, Any]) -> str:
     return f"{kind} ({member['format']})" if "format" in member else kind
 
 
-api = NinjaAPI(
+class EnvelopedAPI(NinjaAPI):
+    """Also a method that an address does not take is answered with an envelope."""
+
+    @property
+    def urls(self) -> tuple[list[URLResolver | URLPattern], str, str]:
+        """The API's addresses, for Django."""
+        patterns, app, namespace = super().urls
+        for pattern in patterns:
+            if isinstance(pattern, URLPattern):
+                pattern.callback = _enveloped(pattern.callback)
+        return patterns, app, namespace
+
+
+def _enveloped(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
+    @wraps(view)
+    def answer(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        given = view(request, *args, **kwargs)
+        if given.status_code != 405:
+            return given
+        allowed = given["Allow"]
+        told = refused(
+            Refusal(
+                status=405,
+                code="METHOD_NOT_ALLOWED",
+                message=f"This address takes {allowed}, not {request.method}.",
+                hint="The calls are listed at /api/v1/docs.",
+            )
+        )
+        told["Allow"] = allowed
+        return told
+
+    return answer
+
+
+api = EnvelopedAPI(
     title="Ascertain",
     version="v1",
     description="Record an intended effect, ask for a permit, report what was seen, and be told the one next step.",
@@ -74,6 +112,7 @@ api = NinjaAPI(
 )
 api.add_router("", operations)
 api.add_router("", revisions)
+api.add_router("", classify)
 
 
 @api.exception_handler(Refusal)
@@ -84,6 +123,20 @@ def _refused(_request: HttpRequest, refusal: Refusal) -> HttpResponse:
 @api.exception_handler(RequestDataTooBig)
 def _too_big(_request: HttpRequest, _error: RequestDataTooBig) -> HttpResponse:
     return refused(too_large())
+
+
+@api.exception_handler(DataError)
+def _not_storable(_request: HttpRequest, error: DataError) -> HttpResponse:
+    # Every member is checked before it gets here; what is left is a sum that no longer fits its column.
+    log.error("value_not_storable", error=str(error).partition("\n")[0])
+    return refused(
+        Refusal(
+            status=422,
+            code="VALUE_NOT_RECORDABLE",
+            message="A value is beyond what the ledger can keep. Nothing was recorded.",
+            hint="Send smaller numbers and plain text.",
+        )
+    )
 
 
 @api.exception_handler(OperationalError)

@@ -92,15 +92,47 @@ def decision(told: Decision | None, *, held: Held, dialect: Dialect) -> dict[str
     facts = held.facts
     at = told.not_before or held.next_check_at
     attempt = facts.last_attempt
-    attempt_id = attempt.attempt_id if attempt else None
-    reference = f"operations/{held.id}"
-    spoken = for_agent(
+    return _told(
         told,
         operation_id=facts.operation_id,
+        attempt_id=attempt.attempt_id if attempt else None,
+        evidence_ref=f"operations/{held.id}",
+        ask_again=_ask_again(told, facts, at),
         ask_again_at=at,
         dialect=dialect,
+    )
+
+
+def stated_decision(told: Decision, *, dialect: Dialect) -> dict[str, Any]:
+    """A decision on a question that the ledger does not hold."""
+    return _told(
+        told,
+        operation_id="",
+        attempt_id=None,
+        evidence_ref=None,
+        ask_again=None,
+        ask_again_at=told.not_before,
+        dialect=dialect,
+    )
+
+
+def _told(
+    told: Decision,
+    *,
+    operation_id: str,
+    attempt_id: str | None,
+    evidence_ref: str | None,
+    ask_again: dict[str, Any] | None,
+    ask_again_at: datetime | None,
+    dialect: Dialect,
+) -> dict[str, Any]:
+    spoken = for_agent(
+        told,
+        operation_id=operation_id,
+        ask_again_at=ask_again_at,
+        dialect=dialect,
         attempt_id=attempt_id,
-        evidence_ref=reference,
+        evidence_ref=evidence_ref,
     )
     return {
         "recovery_action": told.recovery_action,
@@ -115,10 +147,10 @@ def decision(told: Decision | None, *, held: Held, dialect: Dialect) -> dict[str
         "message": told.message,
         "rule": told.rule,
         "licence": told.licence,
-        "ask_again": _ask_again(told, facts, at),
+        "ask_again": ask_again,
         "alternatives": list(told.alternatives),
         "retryable": told.recovery_action is Action.RETRY,
-        "record": record(told, operation_id=facts.operation_id, attempt_id=attempt_id, evidence_ref=reference),
+        "record": record(told, operation_id=operation_id, attempt_id=attempt_id, evidence_ref=evidence_ref),
         "for_agent": spoken,
     }
 

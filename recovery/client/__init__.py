@@ -32,8 +32,10 @@ from recovery.client.errors import (
 )
 from recovery.client.models import Attempt, Decision, Operation, Permit
 from recovery.client.passage import Phase
+from recovery.client.prompt import SYSTEM_PROMPT
 
 __all__ = [
+    "SYSTEM_PROMPT",
     "Ascertain",
     "AscertainError",
     "AsyncAscertain",

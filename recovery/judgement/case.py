@@ -1,27 +1,43 @@
 """What does a rule look at: what has just happened, and everything that is known beside it?"""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Final
 
+from ledger.rules.attempts import covered
 from ledger.rules.budgets import spent
 from ledger.rules.contract import Contract
 from ledger.rules.evidence import Grade
 from ledger.rules.facts import Facts
-from ledger.rules.vocabulary import Action, Effect, EffectKind, FailureClass, Guarantee, Licence, Verification
-from recovery.judgement.reading import Reading
+from ledger.rules.licences import may_repeat
+from ledger.rules.vocabulary import Action, Effect, EffectKind, FailureClass, Guarantee, Licence, Proof, Verification
+from recovery.judgement.reading import NOT_REQUESTS, Reading
 
 
 class Occasion(StrEnum):
     """What has just happened."""
 
     ANSWER = "answer"
+    CHECK = "check"
     LOOKUP = "lookup"
     LAPSE = "lapse"
     LIMIT = "limit"
 
+
+class Standing(StrEnum):
+    """How the operation stands: it is a read, or a write with this effect."""
+
+    READ = "read"
+    NONE = "none"
+    PENDING = "pending"
+    APPLIED = "applied"
+    PARTIAL = "partial"
+    UNKNOWN = "unknown"
+
+
+_STANDINGS: Final = MappingProxyType({effect: Standing(effect.value) for effect in Effect})
 
 USUAL: Final = MappingProxyType(
     {
@@ -38,7 +54,7 @@ USUAL: Final = MappingProxyType(
         FailureClass.SUCCESS: Action.DONE,
     }
 )
-"""The usual action of each failure class once it is certain that nothing happened (semantics §3)."""
+"""The usual action of each failure class once it is certain that nothing happened."""
 
 _REFUSED_FOR_GOOD: Final = frozenset(
     {
@@ -51,26 +67,35 @@ _REFUSED_FOR_GOOD: Final = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Case:
-    """Everything a rule may look at. `facts` and `effect` are those after what has just happened."""
+    """Everything a rule may look at. Nothing writes to it; it is not frozen because it lives for one decision, and
+    freezing it would cost more than deciding."""
 
     occasion: Occasion
     facts: Facts
+    """Before what has just happened, with its polls counted."""
     effect: Effect
+    """Of the operation, after it."""
+    is_read: bool
     contract: Contract
     now: datetime
     roll: float
     failure_class: FailureClass
     code: str
-    licence: Licence | None
-    """What would license a repeat now; None when nothing does."""
     reading: Reading | None = None
     grade: Grade | None = None
 
     @property
-    def is_read(self) -> bool:
-        return self.facts.is_read
+    def standing(self) -> Standing:
+        return Standing.READ if self.is_read else _STANDINGS[self.effect]
+
+    @property
+    def licence(self) -> Licence | None:
+        """What would license a repeat now; None when nothing does. Found out when it is asked for."""
+        since = self.grade.absence_since if self.grade is not None and self.grade.absent else None
+        found = may_repeat(facts=facts_after(self.facts, self.effect, since), contract=self.contract, now=self.now)
+        return found if isinstance(found, Licence) else None
 
     @property
     def nothing_happened(self) -> bool:
@@ -129,6 +154,11 @@ class Case:
         return self.reading is None or self.reading.effect is Effect.UNKNOWN
 
     @property
+    def of_a_request(self) -> bool:
+        """Whether a request was reported, rather than a poll, a lookup or a check of an earlier one."""
+        return self.reading is None or self.reading.kind not in NOT_REQUESTS
+
+    @property
     def repeats_may_add_up(self) -> bool:
         """Another request of this operation may have had an effect too, and nothing keeps the two from adding up."""
         if self.contract.idempotency.guarantee is not Guarantee.NONE or self.reading is None:
@@ -147,26 +177,14 @@ class Case:
         )
 
     @property
-    def unknown(self) -> bool:
-        """A write of which nobody knows what it did."""
-        return not self.is_read and self.effect is Effect.UNKNOWN
-
-    @property
-    def applied(self) -> bool:
-        return not self.is_read and self.effect is Effect.APPLIED
-
-    @property
-    def partial(self) -> bool:
-        return not self.is_read and self.effect is Effect.PARTIAL
+    def check(self) -> Verification | None:
+        """What a check of the outcome just said; None when this was none, or a read's."""
+        return None if self.reading is None or self.is_read else self.reading.verification
 
     @property
     def has_items(self) -> bool:
         """Whether parts of it can be recovered one by one: a batch, or a question without a ledger."""
         return self.facts.kind is EffectKind.BATCH or not self.in_ledger
-
-    @property
-    def running(self) -> bool:
-        return not self.is_read and self.effect is Effect.PENDING
 
     @property
     def to_be_checked(self) -> bool:
@@ -185,3 +203,13 @@ class Case:
     def says(self, effect: Effect) -> bool:
         """Whether the reading itself says this of its attempt."""
         return self.reading is not None and self.reading.effect is effect
+
+
+def facts_after(facts: Facts, effect: Effect, absence_since: datetime | None) -> Facts:
+    """The facts with the joined effect. A joined `none` covers every attempt: that is what the join means."""
+    if effect is facts.effect and effect is not Effect.NONE:
+        return facts
+    attempts = facts.attempts
+    if effect is Effect.NONE and not facts.is_read:
+        attempts = covered(attempts, effect=Effect.NONE, proof=Proof.GRADED_ABSENCE if absence_since else None)
+    return replace(facts, effect=effect, attempts=attempts)

@@ -20,6 +20,7 @@ class Code(StrEnum):
     INVALID_REQUEST = "INVALID_REQUEST"
     UNAUTHENTICATED = "UNAUTHENTICATED"
     FORBIDDEN = "FORBIDDEN"
+    PERSON_NEEDED = "PERSON_NEEDED"
     NOT_FOUND = "NOT_FOUND"
     MOVED = "MOVED"
     SESSION_EXPIRED = "SESSION_EXPIRED"
@@ -41,6 +42,11 @@ class Code(StrEnum):
     ANSWER_NOT_RECOGNISED = "ANSWER_NOT_RECOGNISED"
     ERROR_IN_ANSWER = "ERROR_IN_ANSWER"
     PARTIAL_RESULT = "PARTIAL_RESULT"
+    OUTCOME_UNKNOWN = "OUTCOME_UNKNOWN"
+    TOOL_FAILED = "TOOL_FAILED"
+    PROCESS_FAILED = "PROCESS_FAILED"
+    WORK_FAILED = "WORK_FAILED"
+    POLL_FAILED = "POLL_FAILED"
     NOT_SENT = "NOT_SENT"
     CONNECTION_LOST = "CONNECTION_LOST"
     TRANSPORT_TIMEOUT = "TRANSPORT_TIMEOUT"
@@ -55,6 +61,10 @@ class Code(StrEnum):
     CONTRACT_RULE = "CONTRACT_RULE"
     EARLIER_ATTEMPT_OPEN = "EARLIER_ATTEMPT_OPEN"
     NO_REPORT = "NO_REPORT"
+    CHECKED = "CHECKED"
+    CHECK_FAILED = "CHECK_FAILED"
+    CHECK_UNAVAILABLE = "CHECK_UNAVAILABLE"
+    FOUND_TWICE = "FOUND_TWICE"
     FOUND = "FOUND"
     CONFLICT = "CONFLICT"
     ABSENT = "ABSENT"
@@ -78,6 +88,7 @@ SENTENCES: Final[Mapping[str, str]] = MappingProxyType(
         Code.INVALID_REQUEST: "The owner refused the request because of its contents.",
         Code.UNAUTHENTICATED: "The owner did not accept the credential.",
         Code.FORBIDDEN: "The owner refused: this is outside the present permissions.",
+        Code.PERSON_NEEDED: "The owner asks a person for an answer before it goes on.",
         Code.NOT_FOUND: "What the request addresses does not exist, or cannot be seen by us.",
         Code.MOVED: "What the request addresses lives at another address.",
         Code.SESSION_EXPIRED: "The session that the request belongs to has ended at the owner.",
@@ -99,6 +110,11 @@ SENTENCES: Final[Mapping[str, str]] = MappingProxyType(
         Code.ANSWER_NOT_RECOGNISED: "The answer is none that is known for this tool.",
         Code.ERROR_IN_ANSWER: "The answer reports an error inside a success.",
         Code.PARTIAL_RESULT: "Some parts went through and others did not.",
+        Code.OUTCOME_UNKNOWN: "Whoever answered says that the outcome is unknown.",
+        Code.TOOL_FAILED: "The tool answered with an error of its own.",
+        Code.PROCESS_FAILED: "The program ended without a result that can be read.",
+        Code.WORK_FAILED: "The owner began the work, and it failed.",
+        Code.POLL_FAILED: "Asking how far the work is failed, which says nothing of the work.",
         Code.NOT_SENT: "Nothing of the request left for the owner.",
         Code.CONNECTION_LOST: "The connection ended after the request may have left.",
         Code.TRANSPORT_TIMEOUT: "No answer came in time after the request may have left.",
@@ -113,6 +129,10 @@ SENTENCES: Final[Mapping[str, str]] = MappingProxyType(
         Code.CONTRACT_RULE: "A rule of the tool's contract fits this answer.",
         Code.EARLIER_ATTEMPT_OPEN: "What an earlier request of this operation did is still unknown.",
         Code.NO_REPORT: "A permit ended without a report.",
+        Code.CHECKED: "The outcome was checked and is as intended.",
+        Code.CHECK_FAILED: "The outcome was checked and differs from what was intended.",
+        Code.CHECK_UNAVAILABLE: "The check of the outcome could not run.",
+        Code.FOUND_TWICE: "The owner holds more than one of what was to be made once.",
         Code.FOUND: "The owner holds what the operation intended.",
         Code.CONFLICT: "The owner holds something else under our key.",
         Code.ABSENT: "The owner proved that nothing happened.",

@@ -3,6 +3,7 @@
 | occasion | asked when                                | by              |
 | -------- | ----------------------------------------- | --------------- |
 | ANSWER   | an attempt was reported                   | `decide`        |
+| CHECK    | a check of the outcome was reported       | `decide`        |
 | LOOKUP   | the owner was asked and its answer graded | `decide_lookup` |
 | LAPSE    | a permit ended with no report             | `decide_lapse`  |
 | LIMIT    | a deadline or budget may have ended       | `decide_limits` |
@@ -16,18 +17,16 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Final
 
-from ledger.rules.attempts import covered
 from ledger.rules.budgets import cap, next_poll, next_retry, spent
 from ledger.rules.contract import Contract
 from ledger.rules.decision import Decision
 from ledger.rules.evidence import Grade
 from ledger.rules.facts import Facts, LookupFacts
-from ledger.rules.licences import may_repeat
-from ledger.rules.vocabulary import Action, Effect, FailureClass, Licence, LookupOutcome, Proof, Request
+from ledger.rules.vocabulary import Action, Effect, FailureClass, LookupOutcome, Request
 from recovery.judgement.case import Case, Occasion
 from recovery.judgement.codes import Code, sentence
 from recovery.judgement.reading import Reading
-from recovery.judgement.rule_table import RULES_ON
+from recovery.judgement.rule_table import RULES_FOR, Rule
 
 _NEW_DISPATCH: Final = frozenset({Action.RETRY, Action.REPAIR, Action.REFRESH, Action.REPLACE})
 _UNKNOWN: Final = FailureClass.UNKNOWN_OUTCOME
@@ -43,19 +42,19 @@ def decide(
     in [0, 1) spreads waits. For an operation of the ledger (version above 0) whose effect is unknown and whose
     contract names no lookup, the decision is to escalate; a stateless question (version 0) is told to reconcile.
     """
-    after = _facts_after(facts, effect)
-    open_before = not facts.is_read and effect is Effect.UNKNOWN and reading.effect is not Effect.UNKNOWN
+    is_read = facts.is_read
+    open_before = not is_read and effect is Effect.UNKNOWN and reading.effect is not Effect.UNKNOWN
     return _decision(
         Case(
-            occasion=Occasion.ANSWER,
-            facts=after,
+            occasion=Occasion.ANSWER if reading.verification is None else Occasion.CHECK,
+            facts=facts,
             effect=effect,
+            is_read=is_read,
             contract=contract,
             now=now,
             roll=roll,
             failure_class=_UNKNOWN if open_before else reading.failure_class,
             code=Code.EARLIER_ATTEMPT_OPEN if open_before else reading.code,
-            licence=_licence(after, contract, now),
             reading=reading,
         )
     )
@@ -73,19 +72,18 @@ def decide_lookup(
 ) -> Decision:
     """The next step after the owner was asked. `facts` are those before this lookup, without its poll counted;
     `effect` is the operation's effect with it."""
-    after = _facts_after(facts, effect, absence_since=grade.absence_since if grade.absent else None)
     absent = effect is Effect.NONE
     decision = _decision(
         Case(
             occasion=Occasion.LOOKUP,
-            facts=_one_poll_more(after),
+            facts=_one_poll_more(facts),
             effect=effect,
+            is_read=facts.is_read,
             contract=contract,
             now=now,
             roll=roll,
             failure_class=FailureClass.TRANSIENT if absent else _UNKNOWN,
             code=Code.ABSENT if absent else Code.ABSENCE_NOT_PROVED,
-            licence=_licence(after, contract, now),
             grade=grade,
         )
     )
@@ -96,18 +94,17 @@ def decide_lookup(
 
 def decide_lapse(*, facts: Facts, effect: Effect, contract: Contract, now: datetime, roll: float = 0.5) -> Decision:
     """The next step when a permit ended with no report: what was sent, if anything, is unknown; a read may repeat."""
-    after = _facts_after(facts, effect)
     return _decision(
         Case(
             occasion=Occasion.LAPSE,
-            facts=after,
+            facts=facts,
             effect=effect,
+            is_read=facts.is_read,
             contract=contract,
             now=now,
             roll=roll,
             failure_class=FailureClass.TRANSIENT if facts.is_read else _UNKNOWN,
             code=Code.NO_REPORT,
-            licence=_licence(after, contract, now),
         )
     )
 
@@ -128,35 +125,19 @@ def decide_limits(
     if open_effect and facts.escalated:
         # A person has been asked already; asking twice tells them nothing.
         return None
-    after = _facts_after(facts, effect)
     return _decision(
         Case(
             occasion=Occasion.LIMIT,
-            facts=after,
+            facts=facts,
             effect=effect,
+            is_read=facts.is_read,
             contract=contract,
             now=now,
             roll=roll,
             failure_class=_UNKNOWN if open_effect else FailureClass.FATAL,
             code=Code.DEADLINE_PASSED if deadline else Code.POLLS_ENDED,
-            licence=None,
         )
     )
-
-
-def _licence(facts: Facts, contract: Contract, now: datetime) -> Licence | None:
-    found = may_repeat(facts=facts, contract=contract, now=now)
-    return found if isinstance(found, Licence) else None
-
-
-def _facts_after(facts: Facts, effect: Effect, *, absence_since: datetime | None = None) -> Facts:
-    """The facts with the joined effect. A joined `none` covers every attempt: that is what the join means."""
-    if effect is facts.effect and effect is not Effect.NONE:
-        return facts
-    attempts = facts.attempts
-    if effect is Effect.NONE and not facts.is_read:
-        attempts = covered(attempts, effect=Effect.NONE, proof=Proof.GRADED_ABSENCE if absence_since else None)
-    return replace(facts, effect=effect, attempts=attempts)
 
 
 def _one_poll_more(facts: Facts) -> Facts:
@@ -167,7 +148,7 @@ def _one_poll_more(facts: Facts) -> Facts:
 
 
 def _decision(case: Case) -> Decision:
-    rule = next(rule for rule in RULES_ON[case.occasion] if rule.when(case))
+    rule = _first(case)
     reading = case.reading
     code = str(rule.code or (_ended(case) if rule.action is Action.ESCALATE else None) or case.code)
     # The contract's own sentence speaks of a refusal; where the step differs, ours is the one to follow.
@@ -188,6 +169,13 @@ def _decision(case: Case) -> Decision:
         licence=case.licence if rule.action in _NEW_DISPATCH and not case.is_read else None,
         alternatives=reading.alternatives if reading is not None and case.nothing_happened else (),
     )
+
+
+def _first(case: Case) -> Rule:
+    for rule in RULES_FOR[case.occasion, case.standing]:
+        if rule.when(case):
+            return rule
+    raise LookupError(f"no rule for {case.occasion} with {case.standing}")  # the last of each always holds
 
 
 def _ended(case: Case) -> Code | None:

@@ -83,6 +83,16 @@ def for_agent(
     return told
 
 
+def five_classes() -> frozenset[str]:
+    """Every class of the five-class envelope."""
+    return frozenset({"fatal", *_FIVE.values(), *_FOUR})
+
+
+def open_codes() -> frozenset[str]:
+    """The codes that say that it may have happened, or is not settled."""
+    return frozenset({*_OPEN_CODES.values(), "UNVERIFIED"})
+
+
 def record(
     decision: Decision, *, operation_id: str, attempt_id: str | None, evidence_ref: str | None = None
 ) -> dict[str, Any]:
@@ -147,7 +157,8 @@ def _message(decision: Decision, *, operation_id: str, ask_again_at: datetime | 
         Effect.PARTIAL: "Only a part of this happened",
     }[decision.effect_status]
     when = f"at {_written(ask_again_at)}" if ask_again_at is not None else "later"
-    return f"{what} (operation {operation_id}). Do not repeat the call. Ask again for this operation {when}."
+    which = f" (operation {operation_id})" if operation_id else ""
+    return f"{what}{which}. Do not repeat the call. Ask again for this operation {when}."
 
 
 def _written(at: datetime) -> str:

@@ -10,6 +10,8 @@ A row with effect `none` stands only where that page says that the request was n
 | `JSONRPC_CODES`    | the number in a JSON-RPC error                   |
 | `sqlstate_meaning` | SQLSTATE, the whole code before its class        |
 | `smtp_meaning`     | the reply of a mail server                       |
+| `grpc_meaning`     | the name or number of a gRPC status              |
+| `TASK_STATUSES`    | the status of an MCP task                        |
 | `gateway_meaning`  | the documented mark of a gateway on an answer    |
 
 Status 402, 423 and the like have their documented meaning; a status that is not here proves nothing.
@@ -17,11 +19,11 @@ Status 402, 423 and the like have their documented meaning; a status that is not
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, Final
 
-from ledger.rules.vocabulary import Action, Effect, FailureClass, Proof
+from ledger.rules.vocabulary import Action, Effect, FailureClass, Phase, Proof
 from recovery.judgement.codes import Code
 
 
@@ -116,11 +118,49 @@ KEY_ENDED = _none(
     "refused.key_effect_ended", FailureClass.STATE_CONFLICT, Code.KEY_EFFECT_ENDED, "Amazon EC2 error codes",
     remedy=Action.RECONCILE, foreign_only=True,
 )  # fmt: skip
+ROW_LOCKED = _none("refused.row_locked", FailureClass.TRANSIENT, Code.LOCKED, "Salesforce API status codes")
+ROLLED_BACK_WITH_OTHERS = _none(
+    "refused.with_others", FailureClass.STATE_CONFLICT, Code.ROLLED_BACK,
+    "Salesforce composite; Amazon DynamoDB transactions: all or none",
+)  # fmt: skip
 NOT_GRANTED_YET = _none(
     "refused.not_granted_yet", FailureClass.AUTHORIZATION, Code.FORBIDDEN, "RFC 8628 3.5", remedy=Action.WAIT
 )
-ERROR_INSIDE = _unknown("answer.error_inside", Code.ERROR_IN_ANSWER, "semantics §4: HTTP 200 proves nothing alone")
-NOT_LISTED = _unknown("answer.not_listed", Code.ANSWER_NOT_RECOGNISED, "semantics §4")
+ERROR_INSIDE = _unknown("answer.error_inside", Code.ERROR_IN_ANSWER, "law 1")
+NOT_LISTED = _unknown("answer.not_listed", Code.ANSWER_NOT_RECOGNISED, "law 12")
+TO_BE_CHECKED = replace(
+    NOT_LISTED,
+    rule="answer.to_be_checked",
+    failure_class=FailureClass.VERIFICATION,
+    remedy=Action.VERIFY,
+    source="law 5: text proves neither success nor failure",
+)
+
+# What an answer says of the work.
+DONE: Final = Meaning(
+    rule="answer.done",
+    failure_class=FailureClass.SUCCESS,
+    effect=Effect.APPLIED,
+    code=Code.DONE,
+    source="RFC 9110 15.3.1, 15.3.2, 15.3.5",
+    proof=Proof.OWNER_RESULT,
+)
+UNFINISHED: Final = _pending("answer.unfinished", FailureClass.SUCCESS, Code.IN_PROGRESS, "RFC 9110 15.3.3")
+PARTIAL: Final = Meaning(
+    rule="answer.partial",
+    failure_class=FailureClass.PARTIAL,
+    effect=Effect.PARTIAL,
+    code=Code.PARTIAL_RESULT,
+    source="the owner's own lists",
+    proof=Proof.OWNER_RESULT,
+)
+UNACCOUNTED: Final = replace(PARTIAL, rule="answer.partial_unaccounted", effect=Effect.UNKNOWN, proof=None)
+UNREADABLE: Final = replace(NOT_LISTED, rule="answer.unreadable", code=Code.ANSWER_UNREADABLE)
+CONTRADICTS: Final = replace(NOT_LISTED, rule="answer.contradicts", code=Code.ANSWER_CONTRADICTS)
+INPUT_REQUIRED: Final = _none(
+    "answer.input_required", FailureClass.AUTHORIZATION, Code.PERSON_NEEDED, "MCP 2026-07-28, multi round-trip requests",
+    proof=Proof.OWNER_RESULT, foreign_only=True,
+)  # fmt: skip
 
 
 def _status_rows() -> dict[int, Meaning]:
@@ -163,8 +203,9 @@ def _status_rows() -> dict[int, Meaning]:
 
 STATUSES: Final[Mapping[int, Meaning]] = MappingProxyType(_status_rows())
 
-GATEWAY_STATUSES: Final = frozenset({502, 504})
-"""RFC 9110 defines these two as said by a gateway. Every 5xx that is not in `STATUSES` is taken for a gateway's too."""
+GATEWAY_STATUSES: Final = frozenset({502, 504, 520, 522, 524})
+"""RFC 9110 defines the first two as said by a gateway; Cloudflare made the others. Every 5xx that is not in `STATUSES`
+is taken for a gateway's too."""
 
 # An owner's codes. Each line is one meaning; the words are the codes as their owners document them, compared without
 # case, separators and the endings Exception, Error and Fault.
@@ -231,7 +272,7 @@ _CODE_LINES: Final[tuple[tuple[Meaning, str], ...]] = (
         InternalServerException server_error api_error fatal_error UNKNOWN_EXCEPTION UNKNOWN UNAVAILABLE
         service_unavailable ServiceUnavailable ServiceUnavailableException DEADLINE_EXCEEDED CANCELLED DATA_LOSS
         temporarily_unavailable RequestTimeout RequestTimeoutException timeout GatewayTimeout gateway_timeout M_UNKNOWN
-        OperationTimedOut IDEMPOTENCY_PREVIOUS_ATTEMPT_FAILED UNABLE_TO_LOCK_ROW TransactionConflictException
+        OperationTimedOut IDEMPOTENCY_PREVIOUS_ATTEMPT_FAILED TransactionConflictException
         processing_error lock_timeout
     """),  # an owner's own word that it does not know, or may have acted
     (IN_FLIGHT, """
@@ -245,6 +286,8 @@ _CODE_LINES: Final[tuple[tuple[Meaning, str], ...]] = (
         PAYPAL_REQUEST_ID_PREVIOUSLY_USED IdempotencyException
     """),
     (KEY_ENDED, "IdempotentInstanceTerminated"),
+    (ROW_LOCKED, "UNABLE_TO_LOCK_ROW"),
+    (ROLLED_BACK_WITH_OTHERS, "PROCESSING_HALTED ALL_OR_NONE_OPERATION_ROLLED_BACK TransactionCanceledException"),
     (NOT_GRANTED_YET, "authorization_pending"),
 )  # fmt: skip
 
@@ -322,6 +365,54 @@ JSONRPC_CODES: Final[Mapping[int, Meaning]] = MappingProxyType(
 """Refusals before anything ran, when the peer itself says so. Every other number proves nothing (-32603, -32000 …)."""
 
 JSONRPC_OTHER: Final = _unknown("answer.jsonrpc_error", Code.ERROR_IN_ANSWER, "MCP 2026-07-28, Error Codes")
+NOT_PROCESSED: Final = _none(
+    "refused.not_processed", FailureClass.TRANSIENT, Code.NOT_TAKEN, "MCP draft error registry: data.notProcessed"
+)
+LOST: Final = _unknown("transport.connection_lost", Code.CONNECTION_LOST, "RFC 9110 9.2.2; RFC 9112 9.3.1")
+NO_ANSWER: Final = replace(LOST, rule="transport.no_answer_in_time", code=Code.TRANSPORT_TIMEOUT)
+PLACEHOLDER: Final = replace(LOST, rule="harness.placeholder", code=Code.NO_REPORT, source="law 3")
+CANCELLED: Final = replace(LOST, rule="transport.cancelled", code=Code.CANCELLED)
+NOT_SENT: Final = _none(
+    "transport.not_sent", FailureClass.TRANSIENT, Code.NOT_SENT, "RFC 9110 9.2.2: nothing of the request had left",
+    proof=Proof.NOT_SENT,
+)  # fmt: skip
+BEFORE_ANY_BYTE: Final = frozenset({Phase.BEFORE_DISPATCH, Phase.RESOLVE, Phase.CONNECT, Phase.TLS})
+
+GRPC_NAMES: Final = (
+    "OK", "CANCELLED", "UNKNOWN", "INVALID_ARGUMENT", "DEADLINE_EXCEEDED", "NOT_FOUND", "ALREADY_EXISTS",
+    "PERMISSION_DENIED", "RESOURCE_EXHAUSTED", "FAILED_PRECONDITION", "ABORTED", "OUT_OF_RANGE", "UNIMPLEMENTED",
+    "INTERNAL", "UNAVAILABLE", "DATA_LOSS", "UNAUTHENTICATED",
+)  # fmt: skip
+_GRPC_UNKNOWN = _unknown("grpc.proves_nothing", Code.SERVER_ERROR, "gRPC status codes guide")
+
+
+def grpc_meaning(name: str) -> Meaning:
+    """What a gRPC status proves. CANCELLED, DEADLINE_EXCEEDED, UNAVAILABLE, INTERNAL, UNKNOWN and DATA_LOSS may follow
+    an effect, and a name that is none of the seventeen proves nothing."""
+    if name == "OK":
+        return DONE
+    return (CODES[plain_code(name)] if name in GRPC_NAMES else None) or _GRPC_UNKNOWN
+
+
+TASK_STATUSES: Final[Mapping[str, Meaning]] = MappingProxyType(
+    {
+        "working": replace(UNFINISHED, source="MCP tasks: working"),
+        "submitted": replace(UNFINISHED, source="MCP tasks: working"),
+        "input_required": replace(
+            UNFINISHED,
+            rule="answer.task_asks",
+            failure_class=FailureClass.AUTHORIZATION,
+            code=Code.PERSON_NEEDED,
+            remedy=Action.AUTHORIZE,
+            source="MCP tasks: input_required",
+        ),
+        "completed": replace(TO_BE_CHECKED, rule="answer.task_completed_unseen", source="MCP tasks: the result is not here"),
+        "failed": _unknown("answer.task_failed", Code.ERROR_IN_ANSWER, "MCP tasks: a failed task may have begun"),
+        "cancelled": _unknown("answer.task_cancelled", Code.CANCELLED, "MCP tasks: cancelling undoes nothing"),
+    }
+)  # fmt: skip
+"""What the status of an MCP task says, in both revisions. A completed task says it in its result."""
+
 SESSION_EXPIRED: Final = _none(
     "refused.session_expired", FailureClass.TRANSIENT, Code.SESSION_EXPIRED, "MCP 2025-06-18, Streamable HTTP",
     remedy=Action.REFRESH,

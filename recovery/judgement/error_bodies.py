@@ -27,7 +27,7 @@ from enum import StrEnum
 from functools import lru_cache
 from typing import Any, Final
 
-from recovery.judgement.documented import looks_like_a_code
+from recovery.judgement.documented import GRPC_NAMES, looks_like_a_code
 
 
 class Tells(StrEnum):
@@ -60,7 +60,8 @@ class ErrorBody:
     """An error beside data: something may have happened."""
     not_processed: bool = False
     """The peer guarantees that the request had no observable effect (MCP's draft error registry)."""
-    field: str | None = None
+    source: Mapping[str, Any] | None = None
+    """The object in which a rejected member may be named."""
     rest_is_done: bool = False
     """A list of what was not done, from an owner that means: the rest was."""
     among_entries: bool = False
@@ -69,6 +70,11 @@ class ErrorBody:
     """Entries of a list of successes, when the body has one beside a list of failures."""
     failed: int | None = None
     quoted: tuple[str, ...] = ()
+
+    @property
+    def field(self) -> str | None:
+        """The first rejected member that the body names, as a path into the call. Looked for when it is asked for."""
+        return None if self.source is None else _field(self.source)
 
 
 LARGEST_TEXT: Final = 256 * 1024
@@ -97,6 +103,21 @@ _STATE_MEMBERS: Final = frozenset(
 )
 _STATE_ENDINGS: Final = ("status", "state")
 _HARMLESS: Final = frozenset({"", "0", "none", "null", "ok", "success", "false", "no", "noerror", "200", "00", "0000"})
+
+_NOT_YET: Final = _words(
+    """
+    partialresult retryable queued confirmationrequired requiresconfirmation needsconfirmation approvalrequired
+    requiresapproval needsapproval
+    """
+)
+_COUNTERS: Final = _words(
+    """
+    affected affectedrows rowsaffected rowcount updated deleted created inserted modified upserted removed sent
+    modifiedcount deletedcount insertedcount matchedcount upsertedcount nmodified ninserted nremoved changes
+    changed recordsaffected updatedcount createdcount
+    """
+)
+_TRIALS: Final = frozenset({"dryrun", "simulated", "isdryrun", "validateonly", "simulation", "previewonly"})
 
 _UNFINISHED_WORDS: Final = _words(
     """
@@ -138,11 +159,6 @@ _FAILURE_LISTS: Final = frozenset(
     }
 )
 
-_GRPC_NAMES: Final = (
-    "OK", "CANCELLED", "UNKNOWN", "INVALID_ARGUMENT", "DEADLINE_EXCEEDED", "NOT_FOUND", "ALREADY_EXISTS",
-    "PERMISSION_DENIED", "RESOURCE_EXHAUSTED", "FAILED_PRECONDITION", "ABORTED", "OUT_OF_RANGE", "UNIMPLEMENTED",
-    "INTERNAL", "UNAVAILABLE", "DATA_LOSS", "UNAUTHENTICATED",
-)  # fmt: skip
 _OPERATION_HEADERS: Final = ("operation-location", "azure-asyncoperation")
 _FIELD_SHAPE = re.compile(r"[A-Za-z_$][A-Za-z0-9_$ .\-\[\]]{0,199}", re.ASCII)
 _XML_ERROR = re.compile(r"<(?:[A-Za-z][\w.-]{0,40}:)?(?:Error|ErrorResponse|Fault)[\s>/]")
@@ -177,13 +193,28 @@ def read_body(*, body: Any, unreadable: bool, headers: Mapping[str, Any]) -> Err
         return failed
     if isinstance(body, str):
         return _read_text(body, headers)
-    if isinstance(body, Mapping):
+    if isinstance(body, dict):
         return _read_object(body, headers)
     if isinstance(body, list) and body:
         return _read_list(body, headers)
     if any(name in headers for name in _OPERATION_HEADERS):
         return ErrorBody(tells=Tells.UNFINISHED, codes=_codes({}, headers))
     return ErrorBody(tells=Tells.NOTHING, codes=_codes({}, headers))
+
+
+def codes_of(body: Mapping[str, Any]) -> tuple[str, ...]:
+    """The codes in one object, the most telling first."""
+    return _codes(body, {})
+
+
+def field_of(body: Mapping[str, Any]) -> str | None:
+    """The first rejected member that one object names, as a path into the call."""
+    return _field(body)
+
+
+def state_tells(word: str) -> Tells:
+    """What a state's name says of the work."""
+    return _state(word)
 
 
 def _failed_by_header(headers: Mapping[str, Any]) -> ErrorBody | None:
@@ -193,7 +224,7 @@ def _failed_by_header(headers: Mapping[str, Any]) -> ErrorBody | None:
     number = _whole(headers.get("grpc-status"))
     if number is None or number == 0:
         return None
-    return ErrorBody(tells=Tells.ERROR, codes=(_GRPC_NAMES[number],) if 0 < number < len(_GRPC_NAMES) else ())
+    return ErrorBody(tells=Tells.ERROR, codes=(GRPC_NAMES[number],) if 0 < number < len(GRPC_NAMES) else ())
 
 
 def _cut(body: str, headers: Mapping[str, Any]) -> bool:
@@ -219,7 +250,7 @@ def _read_text(body: str, headers: Mapping[str, Any]) -> ErrorBody:
 
 
 def _read_list(body: list[Any], headers: Mapping[str, Any]) -> ErrorBody:
-    entries = [entry for entry in body[:1_000] if isinstance(entry, Mapping)]
+    entries = [entry for entry in body[:1_000] if isinstance(entry, dict)]
     failing = [entry for entry in entries if _told(entry)[0] is Tells.ERROR]
     if not failing:
         return ErrorBody(tells=Tells.NOTHING if len(entries) == len(body) else Tells.UNCLEAR)
@@ -244,10 +275,12 @@ def _read_object(body: Mapping[str, Any], headers: Mapping[str, Any]) -> ErrorBo
         )
     if tells is Tells.NOTHING and any(name in headers for name in _OPERATION_HEADERS):
         tells = Tells.UNFINISHED
+    if tells is Tells.NOTHING and _shows_nothing(body):
+        tells = Tells.UNCLEAR
     return ErrorBody(
         tells=tells,
         codes=_codes(body, headers),
-        field=_field(body),
+        source=body,
         refused_input=refused_input and not errors_elsewhere,
         partly_done=tells is Tells.ERROR and _has_data(body),
         rest_is_done=tells is Tells.PARTIAL and _lists_what_was_left(body),
@@ -257,15 +290,36 @@ def _read_object(body: Mapping[str, Any], headers: Mapping[str, Any]) -> ErrorBo
     )
 
 
+def _shows_nothing(body: Mapping[str, Any]) -> bool:
+    """Whether a result shows that nothing was done for certain: counters of zero, an empty place for the result, or a
+    trial run."""
+    for holder in (body, body.get("data"), body.get("result")):
+        if not isinstance(holder, dict):
+            continue
+        members = [(_plain(name), value) for name, value in list(holder.items())[:100]]
+        counts = [value for name, value in members if name in _COUNTERS and _is_count(value)]
+        if counts and not any(counts):
+            return True
+        if any(name in _TRIALS and value is True for name, value in members):
+            return True
+        if members and all(value is None for _, value in members):
+            return True
+    return "id" in body and body["id"] is None
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
 def _entries(body: Mapping[str, Any]) -> tuple[int, int] | None:
     """(entries without a failure, entries with one) of the first list of objects in a body that has a failing one."""
     data = body.get("data")
-    for holder in (body, data if isinstance(data, Mapping) else {}):
+    for holder in (body, data if isinstance(data, dict) else {}):
         for name, value in list(holder.items())[:50]:
             plain = _plain(name)
             if not isinstance(value, list) or plain in _ERROR_MEMBERS or plain in _FAILURE_LISTS or "error" in plain:
                 continue
-            entries = [entry for entry in value[:1_000] if isinstance(entry, Mapping)]
+            entries = [entry for entry in value[:1_000] if isinstance(entry, dict)]
             failing = sum(_told(entry)[0] is Tells.ERROR for entry in entries)
             if failing and len(entries) == len(value):
                 return len(entries) - failing, failing
@@ -278,23 +332,23 @@ def _lists_what_was_left(body: Mapping[str, Any]) -> bool:
 
 def _read_jsonrpc(body: Mapping[str, Any], headers: Mapping[str, Any], quoted: tuple[str, ...]) -> ErrorBody:
     error = body.get("error")
-    if isinstance(error, Mapping):
+    if isinstance(error, dict):
         number = error.get("code")
         data = error.get("data")
         return ErrorBody(
             tells=Tells.ERROR,
             jsonrpc=number if isinstance(number, int) and not isinstance(number, bool) else 0,
             is_jsonrpc=True,
-            not_processed=isinstance(data, Mapping) and data.get("notProcessed") is True,
+            not_processed=isinstance(data, dict) and data.get("notProcessed") is True,
             quoted=quoted,
         )
     result = body.get("result")
-    if not isinstance(result, Mapping):
+    if not isinstance(result, dict):
         return ErrorBody(tells=Tells.UNCLEAR if "result" in body else Tells.UNREADABLE, is_jsonrpc=True)
     structured = result.get("structuredContent")
     if result.get("isError") is True or "content" in result:
         # A tool's text is prose, whatever its flag says; only a structured result can be read.
-        if result.get("isError") is not True and isinstance(structured, Mapping):
+        if result.get("isError") is not True and isinstance(structured, dict):
             return _read_object(structured, headers)
         return ErrorBody(tells=Tells.UNCLEAR, is_jsonrpc=True, quoted=quoted)
     return ErrorBody(tells=_told(result)[0], is_jsonrpc=True, quoted=quoted)
@@ -323,7 +377,7 @@ def _told(body: Mapping[str, Any]) -> tuple[Tells, bool, bool]:
                 if told is Tells.ERROR:
                     elsewhere = True
                 worst = max(worst, told, key=order.index)
-                if isinstance(value, Mapping) and plain not in _ERROR_MEMBERS:
+                if isinstance(value, dict) and plain not in _ERROR_MEMBERS:
                     below.append(value)
         level = below
         if not level:
@@ -346,7 +400,7 @@ def _member(plain: str, value: Any, *, top: bool, holder: Mapping[str, Any]) -> 
         return Tells.UNFINISHED
     if plain == "partial" and value is True:
         return Tells.PARTIAL
-    if plain.startswith(("failed", "unprocessed")) and isinstance(value, list | Mapping) and value:
+    if plain.startswith(("failed", "unprocessed")) and isinstance(value, (list, dict)) and value:
         return Tells.PARTIAL
     if plain in _STATUS_MEMBERS and (number := _whole(value)) is not None and 400 <= number <= 599:
         return Tells.ERROR
@@ -354,7 +408,7 @@ def _member(plain: str, value: Any, *, top: bool, holder: Mapping[str, Any]) -> 
         return Tells.ERROR
     if (plain in _STATE_MEMBERS or plain.endswith(_STATE_ENDINGS)) and isinstance(value, str):
         return _state(value)
-    if plain in ("partialresult", "retryable", "queued") and value is True:
+    if plain in _NOT_YET and value is True:
         return Tells.UNFINISHED
     return Tells.NOTHING
 
@@ -374,7 +428,7 @@ def _weighs(value: Any) -> bool:
         return False
     if isinstance(value, str):
         return _plain(value) not in _HARMLESS
-    if isinstance(value, list | Mapping):
+    if isinstance(value, (list, dict)):
         return bool(value)
     return True
 
@@ -398,18 +452,20 @@ def _state(word: str) -> Tells:
 
 def _lists(body: Mapping[str, Any]) -> tuple[int | None, int | None]:
     """Entries of the first object that holds a list of successes beside a list of failures."""
-    holders = [body, *(value for value in list(body.values())[:50] if isinstance(value, Mapping))]
+    holders = [body, *(value for value in list(body.values())[:50] if isinstance(value, dict))]
     for holder in holders:
         good = [size for name, value in holder.items() if (size := _size(name, value, _SUCCESS_LISTS)) is not None]
+        if not good:
+            continue
         bad = [size for name, value in holder.items() if (size := _size(name, value, _FAILURE_LISTS)) is not None]
-        if good and bad:
+        if bad:
             return sum(good), sum(bad)
     return None, None
 
 
 def _size(name: Any, value: Any, known: frozenset[str]) -> int | None:
     """How many entries a list of this name has, or its count when the owner gives that alone."""
-    if _plain(name) not in known:
+    if not isinstance(value, (list, int)) or _plain(name) not in known:
         return None
     if isinstance(value, list):
         return len(value)
@@ -419,7 +475,7 @@ def _size(name: Any, value: Any, known: frozenset[str]) -> int | None:
 def _has_data(body: Mapping[str, Any]) -> bool:
     """GraphQL: data beside errors means that some of it ran. `null` and a refusal alone are no data."""
     data = body.get("data")
-    if not isinstance(data, Mapping):
+    if not isinstance(data, dict):
         return False
     return any(_is_data(value) for value in list(data.values())[:100])
 
@@ -427,7 +483,7 @@ def _has_data(body: Mapping[str, Any]) -> bool:
 def _is_data(value: Any) -> bool:
     if value is None:
         return False
-    if not isinstance(value, Mapping):
+    if not isinstance(value, dict):
         return True
     return any(
         inner is not None and inner != [] for name, inner in value.items() if not _plain(name).endswith("usererrors")
@@ -437,47 +493,56 @@ def _is_data(value: Any) -> bool:
 def _codes(body: Mapping[str, Any], headers: Mapping[str, Any]) -> tuple[str, ...]:
     found: list[str] = []
     for value in _code_candidates(body, headers):
-        if isinstance(value, str) and looks_like_a_code(value) and value not in found:
+        if looks_like_a_code(value) and value not in found:
             found.append(value)
     return tuple(found[:8])
 
 
-def _code_candidates(body: Mapping[str, Any], headers: Mapping[str, Any]) -> Iterator[Any]:
-    error = body.get("error")
-    if isinstance(error, Mapping):
-        yield from _of_error(error)
-    yield from _of_errors(body.get("errors"))
-    yield from _of_user_errors(body)
-    odata = body.get("odata.error")
-    if isinstance(odata, Mapping):
-        yield odata.get("code")
-    if not isinstance(error, Mapping):
-        yield error
-    for name in ("decline_code", "__type", "errcode", "error_code", "errorCode", "code", "error_type", "errorType",
-                 "scimType", "name", "reason", "type", "Code"):  # fmt: skip
-        yield body.get(name)
-    fault = body.get("fault") or body.get("Fault")
-    if isinstance(fault, Mapping):
-        yield fault.get("faultcode") or fault.get("code")
+_CODE_MEMBERS: Final = (
+    "decline_code", "__type", "errcode", "error_code", "errorCode", "code", "error_type", "errorType", "scimType", "name",
+    "reason", "type", "Code",
+)  # fmt: skip
+
+
+def _code_candidates(body: Mapping[str, Any], headers: Mapping[str, Any]) -> list[str]:
+    """Every text in a place where some owner puts its code, the most telling place first."""
+    found: list[Any] = []
+    if body:
+        error = body.get("error")
+        if isinstance(error, dict):
+            found += _of_error(error)
+        if isinstance(body.get("errors"), list):
+            found += _of_errors(body["errors"])
+        found += [entry.get("code") for entry in _user_errors(body)]
+        odata = body.get("odata.error")
+        if isinstance(odata, dict):
+            found.append(odata.get("code"))
+        found.append(error)
+        found += [body[name] for name in _CODE_MEMBERS if name in body]
+        fault = body.get("fault") or body.get("Fault")
+        if isinstance(fault, dict):
+            found.append(fault.get("faultcode") or fault.get("code"))
     amzn = headers.get("x-amzn-errortype")
-    yield amzn.split(":", 1)[0] if isinstance(amzn, str) else None
-    yield headers.get("x-ms-error-code")
+    if isinstance(amzn, str):
+        found.append(amzn.split(":", 1)[0])
+    found.append(headers.get("x-ms-error-code"))
     challenge = headers.get("www-authenticate")
     if isinstance(challenge, str) and (named := _WWW_ERROR.search(challenge[:2000])) is not None:
-        yield named[1]
+        found.append(named[1])
+    return [value for value in found if isinstance(value, str)]
 
 
 def _of_error(error: Mapping[str, Any]) -> Iterator[Any]:
     details = error.get("details")
     if isinstance(details, list):
         for detail in details[:20]:
-            if isinstance(detail, Mapping):
+            if isinstance(detail, dict):
                 yield detail.get("reason")
     inner = error.get("innererror") or error.get("innerError")
-    if isinstance(inner, Mapping):
+    if isinstance(inner, dict):
         yield inner.get("code")
     errors = error.get("errors")
-    if isinstance(errors, list) and errors and isinstance(errors[0], Mapping):
+    if isinstance(errors, list) and errors and isinstance(errors[0], dict):
         yield errors[0].get("reason")
     for name in ("code", "decline_code", "status", "type", "error_code", "errorCode", "name", "reason", "Code"):
         yield error.get(name)
@@ -487,29 +552,24 @@ def _of_errors(errors: Any) -> Iterator[Any]:
     if not isinstance(errors, list):
         return
     for entry in errors[:10]:
-        if not isinstance(entry, Mapping):
+        if not isinstance(entry, dict):
             continue
         extensions = entry.get("extensions")
-        if isinstance(extensions, Mapping):
+        if isinstance(extensions, dict):
             yield extensions.get("code")
         for name in ("code", "errorCode", "error_code", "statusCode", "type", "reason"):
             yield entry.get(name)
 
 
-def _of_user_errors(body: Mapping[str, Any]) -> Iterator[Any]:
-    for entry in _user_errors(body):
-        yield entry.get("code")
-
-
 def _user_errors(body: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     data = body.get("data")
-    holders = [body, data, *list(data.values())[:20]] if isinstance(data, Mapping) else [body]
+    holders = [body, data, *list(data.values())[:20]] if isinstance(data, dict) else [body]
     for holder in holders:
-        if not isinstance(holder, Mapping):
+        if not isinstance(holder, dict):
             continue
         for name, value in holder.items():
             if _plain(name).endswith("usererrors") and isinstance(value, list):
-                yield from (entry for entry in value[:10] if isinstance(entry, Mapping))
+                yield from (entry for entry in value[:10] if isinstance(entry, dict))
 
 
 def _field(body: Mapping[str, Any]) -> str | None:
@@ -525,33 +585,33 @@ def _field_candidates(body: Mapping[str, Any]) -> Iterator[Any]:
     for entry in _user_errors(body):
         yield entry.get("field")
     error = body.get("error")
-    if isinstance(error, Mapping):
+    if isinstance(error, dict):
         details = error.get("details")
         for detail in details[:20] if isinstance(details, list) else []:
-            if isinstance(detail, Mapping):
+            if isinstance(detail, dict):
                 violations = detail.get("fieldViolations")
                 for violation in violations[:5] if isinstance(violations, list) else []:
-                    yield violation.get("field") if isinstance(violation, Mapping) else None
+                    yield violation.get("field") if isinstance(violation, dict) else None
                 yield detail.get("target")
         for name in ("param", "target", "field", "parameter"):
             yield error.get(name)
     errors = body.get("errors")
     if isinstance(errors, list):
         for entry in errors[:10]:
-            if isinstance(entry, Mapping):
+            if isinstance(entry, dict):
                 source = entry.get("source")
-                if isinstance(source, Mapping):
+                if isinstance(source, dict):
                     yield source.get("pointer") or source.get("parameter")
                 yield entry.get("pointer") or entry.get("field") or entry.get("param")
-    elif isinstance(errors, Mapping):
+    elif isinstance(errors, dict):
         yield next(iter(errors), None)
     for name in ("detail", "exception_detail", "details"):
         entries = body.get(name)
         for entry in entries[:10] if isinstance(entries, list) else []:
-            if isinstance(entry, Mapping):
+            if isinstance(entry, dict):
                 yield entry.get("loc") or entry.get("name") or entry.get("field") or entry.get("pointer")
     details = body.get("details")
-    if isinstance(details, Mapping) and "existing" not in details:
+    if isinstance(details, dict) and "existing" not in details:
         yield next(iter(details), None)
     for name in ("param", "field", "parameter", "fields"):
         yield body.get(name)
@@ -572,20 +632,22 @@ def _as_path(value: Any) -> str | None:
     return value if isinstance(value, str) and _FIELD_SHAPE.fullmatch(value) is not None and " " not in value else None
 
 
+_PROSE_MEMBERS: Final = ("message", "msg", "detail", "title", "description", "error_description", "errorMessage")
+
+
 def _prose(body: Mapping[str, Any]) -> tuple[str, ...]:
     found: list[str] = []
     for holder in (body, body.get("error")):
         if isinstance(holder, str):
             found.extend(_quoted(holder))
-        if isinstance(holder, Mapping):
-            for name in ("message", "msg", "detail", "title", "description", "error_description", "errorMessage"):
-                value = holder.get(name)
-                if isinstance(value, str):
-                    found.extend(_quoted(value))
+        if isinstance(holder, dict):
+            for name in _PROSE_MEMBERS:
+                if name in holder and isinstance(holder[name], str):
+                    found.extend(_quoted(holder[name]))
     errors = body.get("errors")
     if isinstance(errors, list):
         for entry in errors[:3]:
-            message = entry.get("message") if isinstance(entry, Mapping) else entry
+            message = entry.get("message") if isinstance(entry, dict) else entry
             if isinstance(message, str):
                 found.extend(_quoted(message))
     return tuple(found[:5])
@@ -597,7 +659,7 @@ def _quoted(text: str) -> tuple[str, ...]:
 
 def _plain(name: Any) -> str:
     """A member's name without case and separators: errorCode, error_code and error-code are one."""
-    return _plain_text(str(name)[:80])
+    return _plain_text(name if isinstance(name, str) and len(name) <= 80 else str(name)[:80])
 
 
 @lru_cache(maxsize=4096)

@@ -4,7 +4,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from dataclasses import field as member
 
-from ledger.rules.vocabulary import Action, Effect, FailureClass, Phase, Proof, Request, Speaker
+from ledger.rules.vocabulary import Action, Effect, FailureClass, Phase, Proof, Request, Speaker, Verification
+
+POLLS = frozenset({"lro", "mcp_task"})
+"""Kinds that ask how far the work of an earlier request is."""
+NOT_REQUESTS = POLLS | {"lookup", "verification"}
+"""Kinds that speak of an earlier request and are none themselves."""
 
 Scalar = str | int | float | bool
 
@@ -16,6 +21,24 @@ class ObservationInvalid(ValueError):
         super().__init__(f"{field}: {message}" if field else message)
         self.field = field
         self.message = message
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ItemReading:
+    """One item of a batch, as its own answer tells it. An item whose effect is `none` (with its proof) may be sent
+    again by itself; one that is `unknown` is looked up by itself."""
+
+    key: str
+    """The item's own key, as the request or the answer names it; `*` for those that neither names."""
+    effect: Effect
+    failure_class: FailureClass
+    code: str
+    rule: str
+    proof: Proof | None = None
+    remedy: Action | None = None
+    field: str | None = None
+    owner_code: str | None = None
+    retry_after_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +74,10 @@ class Reading:
     """Real requests behind this observation, an SDK's own repeats too."""
     receipt: Mapping[str, Scalar] = member(default_factory=dict)
     """The contract's receipt members, read from the owner's answer."""
+    items: tuple[ItemReading, ...] = ()
+    """Of a batch: every item that the answer or the request names."""
+    verification: Verification | None = None
+    """What a check of the outcome says; None when the observation is none."""
     quoted: tuple[str, ...] = ()
     """Foreign prose, kept to be shown. It decides nothing."""
     read: tuple[str, ...] = ()

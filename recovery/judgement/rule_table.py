@@ -1,8 +1,8 @@
 """Which rule decides in which case?
 
-`RULES` is the whole answer: of the rules of one occasion, in this order, the first that holds decides. A rule has a
-name, the case in which it holds, its action, the sentence for people, the advice for the agent, and the section that
-it comes from.
+`RULES` is the whole answer: of the rules for one occasion and one standing of the operation, in this order, the first
+that holds decides. A rule has a name, the case in which it holds, its action, the sentence for people, the advice for
+the agent, and its source (a public page, or a law of `ledger/LAWS.md`).
 """
 
 from collections.abc import Callable, Mapping
@@ -12,8 +12,8 @@ from types import MappingProxyType
 from typing import Final
 
 from ledger.rules.budgets import spent
-from ledger.rules.vocabulary import Action, Effect, FailureClass, LookupOutcome
-from recovery.judgement.case import Case, Occasion
+from ledger.rules.vocabulary import Action, Effect, FailureClass, LookupOutcome, Verification
+from recovery.judgement.case import Case, Occasion, Standing
 from recovery.judgement.codes import Code
 
 
@@ -33,6 +33,8 @@ class Rule:
     failure_class: FailureClass | None = None
     """Replaces the class of what was seen."""
     code: Code | None = None
+    standing: frozenset[Standing] = frozenset(Standing)
+    """How the operation has to stand for this rule to be looked at."""
 
 
 def _rule(
@@ -45,6 +47,8 @@ def _rule(
     source: str,
     failure_class: FailureClass | None = None,
     code: Code | None = None,
+    *,
+    standing: frozenset[Standing] = frozenset(Standing),
 ) -> Rule:
     return Rule(
         name=name,
@@ -56,6 +60,7 @@ def _rule(
         source=source,
         failure_class=failure_class,
         code=code,
+        standing=standing,
     )
 
 
@@ -67,50 +72,49 @@ _A_PERSON = "Do not repeat the call. A person has been asked; ask again for this
 _UNKNOWN: Final = FailureClass.UNKNOWN_OUTCOME
 
 
-def _repeats(on: Occasion, prefix: str, holds: Callable[[Case], bool]) -> tuple[Rule, ...]:
+def _repeats(
+    on: Occasion, prefix: str, holds: Callable[[Case], bool], *, standing: frozenset[Standing] = frozenset(Standing)
+) -> tuple[Rule, ...]:
     """The four rules for a wanted repeat once nothing happened; the same on every occasion."""
+    rule = partial(_rule, on, standing=standing)
 
     def wanted(more: Callable[[Case], bool]) -> Callable[[Case], bool]:
         return lambda case: holds(case) and case.wants is Action.RETRY and more(case)
 
     return (
-        _rule(
-            on,
+        rule(
             f"{prefix}.retry",
             wanted(lambda case: case.may_send_again and not case.past_deadline),
             Action.RETRY,
             "Nothing happened, so it may be sent again.",
             _ASK_A_PERMIT,
-            "semantics §3, §7",
+            "laws 8 and 11",
         ),
-        _rule(
-            on,
+        rule(
             f"{prefix}.deadline_passed",
             wanted(lambda case: case.past_deadline or case.wait_outlasts_deadline),
             Action.STOP,
             "Nothing happened, and no time is left to send it again.",
             "Report that it was not done in time. Do not repeat the call.",
-            "semantics §8",
+            "law 9",
             code=Code.DEADLINE_PASSED,
         ),
-        _rule(
-            on,
+        rule(
             f"{prefix}.retries_ended",
             wanted(lambda case: case.licence is not None),
             Action.STOP,
             "Nothing happened, and the budget for repeats is used up.",
             "Report that it was not done. Do not repeat the call.",
-            "semantics §8",
+            "law 9",
             code=Code.RETRIES_ENDED,
         ),
-        _rule(
-            on,
+        rule(
             f"{prefix}.not_licensed",
             wanted(_always),
             Action.STOP,
             "Nothing happened, but nothing licenses a repeat.",
             "Report that it was not done. Do not repeat the call.",
-            "semantics §7",
+            "law 8",
             code=Code.NOT_LICENSED,
         ),
     )
@@ -120,189 +124,280 @@ def _always(_case: Case) -> bool:
     return True
 
 
-_answer = partial(_rule, Occasion.ANSWER)
+_WRITES: Final = frozenset(Standing) - {Standing.READ}
+_NOTHING: Final = frozenset({Standing.READ, Standing.NONE})
+_check = partial(_rule, Occasion.CHECK, standing=_WRITES)
+_applied = partial(_rule, Occasion.ANSWER, standing=frozenset({Standing.APPLIED}))
+_partly = partial(_rule, Occasion.ANSWER, standing=frozenset({Standing.PARTIAL}))
+_in_parts = partial(_rule, Occasion.ANSWER, standing=frozenset({Standing.PARTIAL, Standing.UNKNOWN}))
+_running = partial(_rule, Occasion.ANSWER, standing=frozenset({Standing.PENDING}))
+_unknown = partial(_rule, Occasion.ANSWER, standing=frozenset({Standing.UNKNOWN}))
+_nothing = partial(_rule, Occasion.ANSWER, standing=_NOTHING)
 _lookup = partial(_rule, Occasion.LOOKUP)
 _lapse = partial(_rule, Occasion.LAPSE)
 _limit = partial(_rule, Occasion.LIMIT)
 
 RULES: Final[tuple[Rule, ...]] = (
+    # ---- The outcome was checked.
+    _check(
+        "check.as_intended",
+        lambda case: case.check is Verification.VERIFIED and case.effect is Effect.APPLIED,
+        Action.DONE,
+        "It is done, and the outcome was checked and is as intended.",
+        "It is done and checked. Use the result; do not repeat the call.",
+        "law 1",
+        FailureClass.SUCCESS,
+    ),
+    _check(
+        "check.differs_look",
+        lambda case: case.check is Verification.FAILED and not case.in_ledger,
+        Action.RECONCILE,
+        "The outcome is not the intended one: look at what the owner holds before anything is written.",
+        "The outcome differs from what was asked. Do not repeat the call; look at the present state first.",
+        "law 1",
+        FailureClass.VERIFICATION,
+    ),
+    _check(
+        "check.differs",
+        lambda case: case.check is Verification.FAILED,
+        Action.ESCALATE,
+        "The outcome is not the intended one, and a person has to compare.",
+        _A_PERSON,
+        "law 1",
+        FailureClass.VERIFICATION,
+        Code.CHECK_FAILED,
+    ),
+    _check(
+        "check.unavailable",
+        lambda case: case.check is Verification.UNAVAILABLE and not case.must_escalate,
+        Action.VERIFY,
+        "The check could not run, which says nothing of the outcome; it is run again.",
+        "Do not repeat the call. The check of the outcome is run again.",
+        "law 1",
+        FailureClass.VERIFICATION,
+    ),
     # ---- It has happened.
-    _answer(
+    _applied(
         "write.applied_before",
-        lambda case: case.applied and not case.says(Effect.APPLIED),
+        lambda case: not case.says(Effect.APPLIED),
         Action.DONE,
         "An earlier answer proved it done; this one does not unsay that.",
         "It is done. Do not repeat the call.",
-        "semantics §4: the join over all attempts",
+        "law 2",
         FailureClass.SUCCESS,
         Code.DONE,
     ),
-    _answer(
+    _applied(
         "write.applied_maybe_twice",
-        lambda case: case.applied and case.repeats_may_add_up and (case.can_look or not case.in_ledger),
+        lambda case: case.repeats_may_add_up and (case.can_look or not case.in_ledger),
         Action.RECONCILE,
         "It is done, and another request of ours may have done it as well: the owner is asked how often.",
         "It has happened, perhaps more than once. Do not repeat the call; it is being checked.",
-        "RFC 9110 9.2.2; semantics §8: every real request counts",
+        "RFC 9110 9.2.2; law 9",
         FailureClass.VERIFICATION,
     ),
-    _answer(
+    _applied(
+        "write.applied_after_refusal",
+        lambda case: not case.of_a_request and case.contradicts_refusal and not case.in_ledger,
+        Action.RECONCILE,
+        "The owner refused this request and holds its effect: both words are kept, and its own record decides.",
+        "Two answers of the owner disagree. Do not repeat the call; it is being looked at.",
+        "law 2",
+        FailureClass.VERIFICATION,
+        Code.ANSWER_CONTRADICTS,
+    ),
+    _applied(
+        "write.applied_more_than_once",
+        lambda case: case.says(Effect.APPLIED) and case.wants is Action.RECONCILE and not case.in_ledger,
+        Action.RECONCILE,
+        "The owner holds more than one of what was to be made once: look at all of them.",
+        "It has happened, and more than once. Do not repeat the call; look at what the owner holds.",
+        "law 1",
+        FailureClass.VERIFICATION,
+    ),
+    _applied(
+        "write.applied_more_than_once_to_a_person",
+        lambda case: case.says(Effect.APPLIED) and case.wants is Action.RECONCILE,
+        Action.ESCALATE,
+        "The owner holds more than one of what was to be made once, and a person has to choose between them.",
+        _A_PERSON,
+        "law 1",
+        FailureClass.VERIFICATION,
+        Code.FOUND_TWICE,
+    ),
+    _applied(
         "write.applied_to_be_checked",
-        lambda case: case.applied and case.to_be_checked and case.can_verify,
+        lambda case: case.to_be_checked and case.can_verify,
         Action.VERIFY,
         "It is done; whether the outcome is the intended one is checked next.",
         "It has happened. Do not repeat the call; the outcome is being checked.",
-        "semantics §2, §3",
+        "law 1",
     ),
-    _answer(
+    _applied(
         "write.applied_to_be_looked_up",
-        lambda case: case.applied and case.failure_class is FailureClass.VERIFICATION and case.can_look,
+        lambda case: case.failure_class is FailureClass.VERIFICATION and case.can_look,
         Action.RECONCILE,
         "It is done, and something failed after the answer, so the owner is asked what it holds.",
         "It has happened. Do not repeat the call; the outcome is being checked.",
-        "semantics §3",
+        "law 11",
     ),
-    _answer(
+    _applied(
         "write.applied",
-        lambda case: case.applied,
+        _always,
         Action.DONE,
         "The owner's answer proves it done.",
         "It is done. Use the result; do not repeat the call.",
-        "semantics §5",
+        "law 3",
     ),
-    _answer(
+    _partly(
         "write.partly_done_to_be_looked_up",
-        lambda case: case.partial and not case.has_items and case.can_look,
+        lambda case: not case.has_items and case.can_look,
         Action.RECONCILE,
         "A part of it happened, and this tool has no items to recover one by one, so the owner is asked.",
         _DO_NOT_REPEAT,
-        "semantics §3, §7",
+        "laws 8 and 11",
         FailureClass.PARTIAL,
     ),
-    _answer(
+    _partly(
         "write.partly_done",
-        lambda case: case.partial and not case.has_items,
+        lambda case: not case.has_items,
         Action.ESCALATE,
         "A part of it happened, and there is neither an item to recover nor a way to look it up.",
         _A_PERSON,
-        "semantics §2, §8",
+        "laws 9 and 10",
         FailureClass.PARTIAL,
         Code.PARTIAL_RESULT,
     ),
-    _answer(
+    _in_parts(
         "write.partial",
-        lambda case: (
-            not case.is_read
-            and case.has_items
-            and case.reading is not None
-            and case.reading.failure_class is FailureClass.PARTIAL
-            and case.effect in (Effect.PARTIAL, Effect.UNKNOWN)
-        ),
+        lambda case: case.has_items and case.reading is not None and case.reading.failure_class is FailureClass.PARTIAL,
         Action.RECOVER_ITEMS,
         "Some items went through and others did not, so each is recovered by itself.",
         "Do not repeat the whole call. Recover each item that did not go through by itself.",
-        "semantics §3, §7",
+        "laws 8 and 11",
     ),
-    _answer(
+    _partly(
         "write.partial_before",
-        lambda case: case.partial,
+        _always,
         Action.RECOVER_ITEMS,
         "An earlier attempt applied some items, so each is recovered by itself.",
         "Do not repeat the whole call. Recover each item that did not go through by itself.",
-        "semantics §3, §7",
+        "laws 8 and 11",
         FailureClass.PARTIAL,
     ),
     # ---- It is running.
-    _answer(
+    _running(
         "write.running_after_refusal",
-        lambda case: case.running and case.contradicts_refusal,
+        lambda case: case.contradicts_refusal,
         Action.RECONCILE,
         "The owner refused this same request before and now says that it is running: both are kept, the owner "
         "is asked.",
         _DO_NOT_REPEAT,
-        "semantics §4.2",
+        "law 2",
         _UNKNOWN,
         Code.ANSWER_CONTRADICTS,
     ),
-    _answer(
+    _running(
         "write.deadline_while_running",
-        lambda case: case.running and case.must_escalate,
+        lambda case: case.must_escalate,
         Action.ESCALATE,
         "It is still running at the owner, and the time for it has ended.",
         _A_PERSON,
-        "semantics §8",
+        "law 9",
     ),
-    _answer(
+    _running(
+        "write.running_asks_us",
+        lambda case: case.says(Effect.PENDING) and case.wants is Action.AUTHORIZE and not case.in_ledger,
+        Action.AUTHORIZE,
+        "The owner took it and waits for a person's answer.",
+        "It is accepted and waits for a person. Stop and say what is asked; do not repeat the call.",
+        "MCP tasks: input_required",
+    ),
+    _running(
+        "write.running_asks_a_person",
+        lambda case: case.says(Effect.PENDING) and case.wants is Action.AUTHORIZE,
+        Action.ESCALATE,
+        "The owner took it and waits for a person's answer.",
+        _A_PERSON,
+        "MCP tasks: input_required",
+    ),
+    _running(
         "write.running",
-        lambda case: case.running and case.says(Effect.PENDING),
+        lambda case: case.says(Effect.PENDING),
         Action.WAIT,
         "The owner took it and has not finished.",
         "It is accepted and still running. Do not repeat the call; ask again for this operation when told.",
         "RFC 9110 15.3.3",
     ),
-    _answer(
+    _running(
         "write.running_before",
-        lambda case: case.running,
+        _always,
         Action.WAIT,
         "An earlier attempt was accepted and is still running.",
         "It is accepted and still running. Do not repeat the call; ask again for this operation when told.",
-        "semantics §4: the join over all attempts",
+        "law 2",
         FailureClass.SUCCESS,
         Code.IN_PROGRESS,
     ),
     # ---- Nobody knows.
-    _answer(
+    _unknown(
         "write.unknown_after_limits",
-        lambda case: case.unknown and case.must_escalate,
+        lambda case: case.must_escalate,
         Action.ESCALATE,
         "Whether it happened is unknown, and the time or the budget for finding out has ended.",
         _A_PERSON,
-        "semantics §8",
+        "law 9",
         _UNKNOWN,
     ),
-    _answer(
+    _unknown(
         "write.earlier_attempt_open",
         lambda case: (
-            case.unknown
-            and not case.speaks_of_unknown
-            and (case.can_look or (not case.in_ledger and case.wants is not Action.RETRY))
+            not case.speaks_of_unknown and (case.can_look or (not case.in_ledger and case.wants is not Action.RETRY))
         ),
         Action.RECONCILE,
         "What this attempt says does not settle what an earlier one may have done, so the owner is asked.",
         _DO_NOT_REPEAT,
-        "semantics §4: a reading speaks for its attempt only",
+        "law 2",
         _UNKNOWN,
         Code.EARLIER_ATTEMPT_OPEN,
     ),
-    _answer(
+    _unknown(
         "write.no_answer_after_send",
-        lambda case: case.unknown and case.can_look and case.reading is not None and case.reading.kind == "exception",
+        lambda case: case.can_look and case.reading is not None and case.reading.kind == "exception",
         Action.RECONCILE,
         "The request may have reached the owner and no answer came, so the owner is asked.",
         _DO_NOT_REPEAT,
-        "RFC 9110 9.2.2; semantics §4",
+        "RFC 9110 9.2.2; law 4",
     ),
-    _answer(
+    _unknown(
         "write.answer_proves_nothing",
-        lambda case: case.unknown and case.can_look,
+        lambda case: case.can_look,
         Action.RECONCILE,
         "The answer does not say whether it happened, so the owner is asked.",
         _DO_NOT_REPEAT,
-        "RFC 9110 9.2.2; semantics §4",
+        "RFC 9110 9.2.2; law 4",
     ),
-    _answer(
+    _unknown(
+        "write.check_first",
+        lambda case: case.speaks_of_unknown and case.wants is Action.VERIFY and not case.in_ledger,
+        Action.VERIFY,
+        "Something answered, and the answer proves neither success nor failure: check the present state.",
+        _DO_NOT_REPEAT,
+        "law 5",
+    ),
+    _unknown(
         "write.compare_first",
-        lambda case: case.unknown and case.wants is Action.RECONCILE and not case.in_ledger,
+        lambda case: case.wants is Action.RECONCILE and not case.in_ledger,
         Action.RECONCILE,
         "What is in the way, or has answered, may be our own earlier request: look at the owner and compare.",
         _DO_NOT_REPEAT,
-        "RFC 9110 13.1.1; semantics §4",
+        "RFC 9110 13.1.1; law 2",
         _UNKNOWN,
     ),
-    _answer(
+    _unknown(
         "write.unknown_but_repeat_is_harmless",
         lambda case: (
-            case.unknown
+            case.of_a_request
             and case.may_send_again
             and not case.contract.lookup
             and (case.speaks_of_unknown or case.wants is Action.RETRY)
@@ -312,73 +407,89 @@ RULES: Final[tuple[Rule, ...]] = (
         "a second effect.",
         "It may have happened. Ask for a permit for this same operation when told, and send the call unchanged, "
         "with the same key.",
-        "RFC 9110 9.2.2; semantics §7",
+        "RFC 9110 9.2.2; law 8",
         _UNKNOWN,
     ),
-    _answer(
+    _unknown(
         "write.nobody_to_ask",
-        lambda case: case.unknown and case.in_ledger,
+        lambda case: case.in_ledger,
         Action.ESCALATE,
         "Whether it happened is unknown, and the contract names no way to look it up.",
         _A_PERSON,
-        "semantics §8",
+        "law 9",
         _UNKNOWN,
         Code.NOBODY_TO_ASK,
     ),
-    _answer(
+    _unknown(
         "write.unknown",
-        lambda case: case.unknown,
+        _always,
         Action.RECONCILE,
         "Whether it happened is unknown: look at the owner before anything else.",
         _DO_NOT_REPEAT,
-        "semantics §4.7",
+        "law 12",
         _UNKNOWN,
     ),
     # ---- Nothing happened, or it was a read.
-    _answer(
+    _nothing(
         "read.done",
         lambda case: case.is_read and case.wants is Action.DONE,
         Action.DONE,
         "The read was answered.",
         "Use the result.",
-        "semantics §4.1",
+        "law 6",
     ),
-    *_repeats(Occasion.ANSWER, "none", _always),
-    _answer(
+    _nothing(
+        "read.running",
+        lambda case: case.is_read and case.wants is Action.WAIT and case.failure_class is FailureClass.SUCCESS,
+        Action.WAIT,
+        "The owner took the request and has not finished.",
+        "It is still running. Ask again when told.",
+        "RFC 9110 15.3.3",
+    ),
+    *_repeats(Occasion.ANSWER, "none", _always, standing=_NOTHING),
+    _nothing(
+        "none.recover_items",
+        lambda case: case.wants is Action.RECOVER_ITEMS and case.has_items,
+        Action.RECOVER_ITEMS,
+        "Nothing happened; the items were refused for different reasons, so each is recovered by itself.",
+        "Do not repeat the whole call. Mend each item by itself.",
+        "law 10",
+    ),
+    _nothing(
         "none.repair",
         lambda case: case.wants is Action.REPAIR and not spent(case.facts, "repairs"),
         Action.REPAIR,
         "Nothing happened; the request has to change.",
         "Correct the named member and keep the intent. Never send the identical call again.",
-        "semantics §3",
+        "law 11",
     ),
-    _answer(
+    _nothing(
         "none.repairs_ended",
         lambda case: case.wants is Action.REPAIR,
         Action.STOP,
         "Nothing happened, and the budget for repairs is used up.",
         "Report what was refused. Do not send the call again.",
-        "semantics §8",
+        "law 9",
         None,
         Code.REPAIRS_ENDED,
     ),
-    _answer(
+    _nothing(
         "none.authorize",
         lambda case: case.wants is Action.AUTHORIZE,
         Action.AUTHORIZE,
         "Nothing happened; the permission for it is missing.",
         "Stop and say which permission is missing. Do not try another way around it.",
-        "semantics §3",
+        "law 11",
     ),
-    _answer(
+    _nothing(
         "none.refresh",
         lambda case: case.wants is Action.REFRESH,
         Action.REFRESH,
         "Nothing happened; what the request builds on has changed.",
         "Read the present state first, then decide whether the call is still wanted.",
-        "semantics §3",
+        "law 11",
     ),
-    _answer(
+    _nothing(
         "none.verify",
         lambda case: case.wants is Action.VERIFY and case.can_verify,
         Action.VERIFY,
@@ -386,7 +497,7 @@ RULES: Final[tuple[Rule, ...]] = (
         "Look at the present state before anything else.",
         "RFC 9110 15.5.5",
     ),
-    _answer(
+    _nothing(
         "none.look_again",
         lambda case: case.wants is Action.VERIFY and not spent(case.facts, "repairs"),
         Action.REPAIR,
@@ -394,15 +505,15 @@ RULES: Final[tuple[Rule, ...]] = (
         "Check the address, and whether what it named is gone already.",
         "RFC 9110 15.5.5",
     ),
-    _answer(
+    _nothing(
         "none.replace",
         lambda case: case.wants is Action.REPLACE,
         Action.REPLACE,
         "Nothing happened; what the request addresses is gone or elsewhere.",
         "Choose another target, or find the present address of this one.",
-        "semantics §3",
+        "law 11",
     ),
-    _answer(
+    _nothing(
         "none.wait",
         lambda case: case.wants is Action.WAIT and not case.past_deadline,
         Action.WAIT,
@@ -410,29 +521,29 @@ RULES: Final[tuple[Rule, ...]] = (
         "Wait and ask again for this operation when told.",
         "RFC 4918 11.3",
     ),
-    _answer(
+    _nothing(
         "none.compare",
         lambda case: case.wants is Action.RECONCILE and (case.can_look or not case.in_ledger),
         Action.RECONCILE,
         "This request had no effect, but something of ours may exist already, so the owner is asked.",
         "Do not repeat the call. Look at what the owner holds first.",
-        "semantics §4.2",
+        "law 2",
     ),
-    _answer(
+    _nothing(
         "none.stop",
         lambda case: case.wants is not Action.DONE,
         Action.STOP,
         "Nothing happened, and sending it again would be refused again.",
         "Explain why it was refused and offer the alternatives, if there are any.",
-        "semantics §3",
+        "law 11",
     ),
-    _answer(
+    _nothing(
         "none.contradiction",
         _always,
         Action.STOP,
         "An answer says done, and it is proved that nothing happened: nothing more is sent.",
         _NOTHING_MORE,
-        "semantics §4",
+        "law 2",
     ),
     _lookup(
         "lookup.conflict",
@@ -440,7 +551,7 @@ RULES: Final[tuple[Rule, ...]] = (
         Action.ESCALATE,
         "The owner holds something under our key that is not what was intended; a person has to compare.",
         _A_PERSON,
-        "semantics §6",
+        "law 7",
         FailureClass.STATE_CONFLICT,
         Code.CONFLICT,
     ),
@@ -450,7 +561,7 @@ RULES: Final[tuple[Rule, ...]] = (
         Action.VERIFY,
         "The owner holds it; whether the outcome is the intended one is checked next.",
         "It has happened. Do not repeat the call; the outcome is being checked.",
-        "semantics §2",
+        "law 1",
         FailureClass.SUCCESS,
         Code.FOUND,
     ),
@@ -460,7 +571,7 @@ RULES: Final[tuple[Rule, ...]] = (
         Action.DONE,
         "The owner holds what was intended.",
         "It is done. Do not repeat the call.",
-        "semantics §5",
+        "law 3",
         FailureClass.SUCCESS,
         Code.FOUND,
     ),
@@ -470,7 +581,7 @@ RULES: Final[tuple[Rule, ...]] = (
         Action.RECOVER_ITEMS,
         "The owner holds some items and not others, so each is recovered by itself.",
         "Do not repeat the whole call. Recover each item that did not go through by itself.",
-        "semantics §3, §7",
+        "laws 8 and 11",
         FailureClass.PARTIAL,
         Code.PARTIAL_RESULT,
     ),
@@ -481,7 +592,7 @@ RULES: Final[tuple[Rule, ...]] = (
         Action.ESCALATE,
         "The owner has not settled it, and the time or the budget for asking has ended.",
         _A_PERSON,
-        "semantics §8",
+        "law 9",
     ),
     _lookup(
         "lookup.running",
@@ -499,7 +610,7 @@ RULES: Final[tuple[Rule, ...]] = (
         Action.RECONCILE,
         "Asking the owner failed, which says nothing about the effect; it is asked again.",
         _DO_NOT_REPEAT,
-        "semantics §6",
+        "law 7",
         _UNKNOWN,
         Code.LOOKUP_FAILED,
     ),
@@ -509,7 +620,7 @@ RULES: Final[tuple[Rule, ...]] = (
         Action.RECONCILE,
         "The owner's answer does not settle it yet; it is asked again.",
         _DO_NOT_REPEAT,
-        "semantics §6",
+        "law 7",
         _UNKNOWN,
         Code.ABSENCE_NOT_PROVED,
     ),
@@ -519,7 +630,7 @@ RULES: Final[tuple[Rule, ...]] = (
         Action.DONE,
         "An earlier answer proved it done; the missing report does not unsay that.",
         "It is done. Do not repeat the call.",
-        "semantics §4: the join over all attempts",
+        "law 2",
         FailureClass.SUCCESS,
         Code.DONE,
     ),
@@ -530,7 +641,7 @@ RULES: Final[tuple[Rule, ...]] = (
         Action.ESCALATE,
         "A permit ended with no report, and the time or the budget for finding out has ended.",
         _A_PERSON,
-        "semantics §8, §9.2",
+        "laws 9 and 14",
     ),
     _lapse(
         "lapse.ask_the_owner",
@@ -538,7 +649,7 @@ RULES: Final[tuple[Rule, ...]] = (
         Action.RECONCILE,
         "A permit ended with no report, so it may have been sent; the owner is asked.",
         _DO_NOT_REPEAT,
-        "semantics §9.2",
+        "law 14",
     ),
     _lapse(
         "lapse.repeat_is_harmless",
@@ -547,7 +658,7 @@ RULES: Final[tuple[Rule, ...]] = (
         "A permit ended with no report, there is no way to look it up, and the same request again cannot make a "
         "second effect.",
         _ASK_A_PERMIT,
-        "semantics §7",
+        "law 8",
     ),
     _lapse(
         "lapse.nobody_to_ask",
@@ -555,7 +666,7 @@ RULES: Final[tuple[Rule, ...]] = (
         Action.ESCALATE,
         "A permit ended with no report, and the contract names no way to look it up.",
         _A_PERSON,
-        "semantics §8",
+        "law 9",
         None,
         Code.NOBODY_TO_ASK,
     ),
@@ -565,7 +676,7 @@ RULES: Final[tuple[Rule, ...]] = (
         Action.RECONCILE,
         "A permit ended with no report: look at the owner before anything else.",
         _DO_NOT_REPEAT,
-        "semantics §9.2",
+        "law 14",
     ),
     _limit(
         "limit.nothing_happened",
@@ -573,7 +684,7 @@ RULES: Final[tuple[Rule, ...]] = (
         Action.STOP,
         "The time for it has ended and nothing happened.",
         "Report that it was not done in time. Do not repeat the call.",
-        "semantics §8",
+        "law 9",
     ),
     _limit(
         "limit.applied",
@@ -581,7 +692,7 @@ RULES: Final[tuple[Rule, ...]] = (
         Action.DONE,
         "The time for it has ended, and it is done.",
         "It is done. Do not repeat the call.",
-        "semantics §8",
+        "law 9",
         FailureClass.SUCCESS,
     ),
     _limit(
@@ -590,11 +701,18 @@ RULES: Final[tuple[Rule, ...]] = (
         Action.ESCALATE,
         "The time or the budget for it has ended, and what happened is not known; a person is asked.",
         _A_PERSON,
-        "semantics §8",
+        "law 9",
     ),
 )
 
-RULES_ON: Final[Mapping[Occasion, tuple[Rule, ...]]] = MappingProxyType(
-    {occasion: tuple(rule for rule in RULES if rule.on is occasion) for occasion in Occasion}
+
+def _for(occasion: Occasion, standing: Standing) -> tuple[Rule, ...]:
+    # A check that says nothing of its own is judged like any answer.
+    on = (Occasion.CHECK, Occasion.ANSWER) if occasion is Occasion.CHECK else (occasion,)
+    return tuple(rule for rule in RULES if rule.on in on and standing in rule.standing)
+
+
+RULES_FOR: Final[Mapping[tuple[Occasion, Standing], tuple[Rule, ...]]] = MappingProxyType(
+    {(occasion, standing): _for(occasion, standing) for occasion in Occasion for standing in Standing}
 )
-"""The same rules by their occasion."""
+"""The same rules by what has happened and how the operation stands."""

@@ -6,6 +6,8 @@
 | the payload's digest   | that of `request.body`; requests that show no body are taken to be the same    |
 | the principal          | `request.principal`; else the same throughout                                  |
 | the key                | `request.idempotency_key`; without one no key was sent                         |
+| whose poll it is       | a poll speaks of the last attempt that is pending; a lookup of the last open one;  |
+|                        | a check of none                                                                |
 | the budgets            | the contract's, with one retry used for each attempt of the history            |
 
 Nothing is stored, and the speaker that an observation states is trusted.
@@ -18,19 +20,23 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Final
 
+from ledger.rules.attempts import attempt_after, covered
 from ledger.rules.budgets import limits
 from ledger.rules.contract import Contract
 from ledger.rules.decision import Decision
 from ledger.rules.evidence import join_effects
 from ledger.rules.facts import AttemptFacts, Budget, Facts
-from ledger.rules.vocabulary import Effect, Request, State, Verification
+from ledger.rules.vocabulary import Effect, FailureClass, Request, State, Verification
 from recovery.judgement.codes import Code
 from recovery.judgement.decide import decide
+from recovery.judgement.envelopes import marks_all_retryable
 from recovery.judgement.read import read_observation
-from recovery.judgement.reading import ObservationInvalid, Reading
+from recovery.judgement.readers import envelope, lookup, verification
+from recovery.judgement.reading import POLLS, ObservationInvalid, Reading
 from recovery.judgement.waits import moment
 
 LONGEST_HISTORY: Final = 100
+_OPEN: Final = frozenset({Effect.UNKNOWN, Effect.PENDING, Effect.PARTIAL})
 _LARGEST_BODY: Final = 64 * 1024
 
 
@@ -62,19 +68,85 @@ def judge(
     attempts: list[AttemptFacts] = []
     for index, before in enumerate(history):
         try:
-            reading = read_observation(before, contract=contract, earlier=tuple(attempts), now=now)
+            earlier = read_observation(before, contract=contract, earlier=attempts, now=now, trusted=True)
         except ObservationInvalid as error:
             raise ObservationInvalid(f"history[{index}].{error.field}".rstrip("."), error.message) from None
-        attempts.append(_attempt(before, reading, number=index + 1, now=now))
-    reading = read_observation(observation, contract=contract, earlier=tuple(attempts), now=now)
-    attempts.append(_attempt(observation, reading, number=len(attempts) + 1, now=now))
+        attempts = _joined(attempts, before, earlier, now=now)
+    reading = read_observation(observation, contract=contract, earlier=attempts, now=now, trusted=True)
+    if marks_all_retryable([seen["body"] for seen in (*history, observation) if _is_envelope(seen)]):
+        reading = replace(reading, violations=(*reading.violations, "Every failure of this tool is marked retryable."))
+    attempts = _joined(attempts, observation, reading, now=now)
     if reading.code == Code.KEY_IN_USE:
         attempts = [_running(attempt, key=attempts[-1].idempotency_key) for attempt in attempts]
     effect = join_effects(attempts=attempts, absence_since=None, kind=contract.effect)
     stated = _keyed(contract)
     facts = _facts(stated, attempts, operation_id=attempts[-1].idempotency_key or operation_id)
     decision = decide(reading=reading, facts=facts, effect=effect, contract=stated, now=now, roll=roll)
+    if _went_through_in_part(reading, attempts):
+        decision = replace(decision, effect_status=Effect.PARTIAL)
     return Judgement(reading=reading, effect=effect, decision=decision)
+
+
+def _joined(
+    attempts: Sequence[AttemptFacts], observation: Mapping[str, Any], reading: Reading, *, now: datetime
+) -> list[AttemptFacts]:
+    """The attempts with one more observation: a new one, or what a poll, a lookup or a check says of those before."""
+    known = list(attempts)
+    if known and reading.kind == verification.KIND:
+        return known
+    if known and reading.kind == lookup.KIND:
+        if reading.effect is Effect.NONE:
+            return list(covered(tuple(known), effect=Effect.NONE, proof=reading.proof))
+        if reading.effect is Effect.UNKNOWN:
+            return known
+        if any(attempt.effect in _OPEN for attempt in known):
+            return _told_of_last(known, reading, now=now, among=_OPEN)
+    if known and reading.kind in POLLS:
+        return _polled(known, reading, now=now)
+    return [*known, _attempt(observation, reading, number=len(known) + 1, now=now)]
+
+
+def _polled(attempts: list[AttemptFacts], reading: Reading, *, now: datetime) -> list[AttemptFacts]:
+    """A poll is no request of its own. Of an attempt that is pending it says everything; of one that is unknown it
+    says only what was found."""
+    if any(attempt.effect is Effect.PENDING for attempt in attempts):
+        return _told_of_last(attempts, reading, now=now, among=frozenset({Effect.PENDING}))
+    found = reading.effect in (Effect.APPLIED, Effect.PENDING)
+    return _told_of_last(attempts, reading, now=now, among=_OPEN) if found else attempts
+
+
+def _told_of_last(
+    attempts: list[AttemptFacts], reading: Reading, *, now: datetime, among: frozenset[Effect]
+) -> list[AttemptFacts]:
+    """The attempts when something more was said of the last one whose effect is among these."""
+    last = next((index for index in reversed(range(len(attempts))) if attempts[index].effect in among), None)
+    if last is None:
+        # Nothing is open: what was found is still a fact, and belongs to the last attempt.
+        last = len(attempts) - 1
+    told = attempt_after(
+        attempts[last],
+        effect=reading.effect,
+        proof=reading.proof,
+        failure_class=reading.failure_class,
+        network_attempts=reading.network_attempts,
+        now=now,
+    )
+    return [*attempts[:last], told, *attempts[last + 1 :]]
+
+
+def _went_through_in_part(reading: Reading, attempts: Sequence[AttemptFacts]) -> bool:
+    """Whether some items are proved applied, and nothing but the others is open.
+
+    A ledger follows each item and calls such a batch unknown until every item is accounted for. Here one word has to
+    do, and `partial` keeps the whole from being sent again; the items stand beside it with their own effects.
+    """
+    unaccounted = reading.failure_class is FailureClass.PARTIAL and reading.effect is Effect.UNKNOWN
+    applied = any(item.effect is Effect.APPLIED for item in reading.items)
+    return unaccounted and applied and all(attempt.effect is Effect.NONE for attempt in attempts[:-1])
+
+
+def _is_envelope(observation: Mapping[str, Any]) -> bool:
+    return observation.get("kind") == envelope.KIND and isinstance(observation.get("body"), Mapping)
 
 
 def _running(attempt: AttemptFacts, *, key: str | None) -> AttemptFacts:

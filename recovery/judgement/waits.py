@@ -4,8 +4,9 @@
 | --- | --- | --- |
 | `Retry-After`, `Backoff` | seconds, or an HTTP date (past = 0) | RFC 9110 10.2.3; Kinto |
 | `retry-after-ms`, `x-ms-retry-after-ms` | milliseconds | Azure SDK guidelines |
-| body `retry_after`, `retryAfter` | seconds | semantics §4 |
+| body `retry_after`, `retryAfter` | seconds | Discord, Slack, Telegram |
 | body `retry_after_ms`, `retryAfterMs` | milliseconds | Matrix; MCP draft registry |
+| body `pollIntervalMs`, a task's `pollInterval` | milliseconds | MCP tasks |
 | body `details.retryAfterSeconds` | seconds | Kubernetes Status |
 | body `retryDelay` of google.rpc.RetryInfo | `3.5s` | google.rpc |
 | `x-ratelimit-reset` and its kin | epoch seconds, or seconds when small | GitHub; RateLimit drafts |
@@ -27,10 +28,12 @@ from typing import Any, Final
 LONGEST_MS: Final = 365 * 24 * 3600 * 1000
 """A wait of more than a year is not a wait but a slip; it is taken as a year."""
 
+_WAIT_MEMBERS: Final = (("retry_after", 1000), ("retryAfter", 1000), ("retry_after_ms", 1), ("retryAfterMs", 1))
 _LIMIT_RESETS: Final = ("x-ratelimit-reset", "x-rate-limit-reset", "ratelimit-reset")
 _RATELIMIT_LEFT = re.compile(r";\s*r=(\d{1,15})")
 _RATELIMIT_RESET = re.compile(r";\s*t=(\d{1,15})")
-_PLACES: Final = ("error", "data", "parameters", "extensions")
+_PLAIN_NUMBER = re.compile(r"\s*-?\d+(\.\d+)?\s*", re.ASCII)
+_PLACES: Final = ("error", "data", "parameters", "extensions", "task")
 """Objects inside a body in which a wait may stand (Telegram: `parameters`; JSON-RPC: `error.data`)."""
 
 
@@ -51,10 +54,18 @@ def wait_of(
     refused_by_limiter: bool = False,
 ) -> Wait | None:
     """The wait that an answer asks for, or None. Header names are in lower case. Malformed values are passed over."""
-    here = _date(headers.get("date")) or observed_at or now
-    said = [*_in_headers(headers, here), *_in_body(body)]
+    said = [*_in_headers(headers, observed_at or now), *_in_body(body)]
     if not said and refused_by_limiter:
-        said = list(_limit_resets(headers, here))[:1]
+        said = list(_limit_resets(headers, observed_at or now))[:1]
+    return max(said, key=lambda wait: wait.milliseconds) if said else None
+
+
+def wait_in(body: Any, *, headers: Mapping[str, Any] | None = None) -> Wait | None:
+    """The wait that one object asks for in its own members, or beside them in its headers (seconds alone)."""
+    said = list(_in_body(body))
+    for name, value in list((headers or {}).items())[:100]:
+        if str(name).lower() == "retry-after" and (seconds := _number(value)) is not None:
+            said.append(_wait(seconds * 1000, f"retry-after: {value}"))
     return max(said, key=lambda wait: wait.milliseconds, default=None)
 
 
@@ -70,14 +81,21 @@ def moment(value: Any) -> datetime | None:
         return None
 
 
-def _in_headers(headers: Mapping[str, Any], here: datetime) -> Iterator[Wait]:
+def _here(headers: Mapping[str, Any], otherwise: datetime) -> datetime:
+    """The owner's own clock, where it told the time."""
+    return _date(headers.get("date")) or otherwise
+
+
+def _in_headers(headers: Mapping[str, Any], otherwise: datetime) -> Iterator[Wait]:
     for name in ("retry-after", "backoff"):
         written = headers.get(name)
+        if written is None:
+            continue
         seconds = _number(written)
         if seconds is not None:
             yield _wait(seconds * 1000, f"{name}: {written}")
         elif (at := _date(written)) is not None:
-            yield _wait((at - here).total_seconds() * 1000, f"{name}: {written}")
+            yield _wait((at - _here(headers, otherwise)).total_seconds() * 1000, f"{name}: {written}")
     for name in ("retry-after-ms", "x-ms-retry-after-ms"):
         written = headers.get(name)
         milliseconds = _number(written)
@@ -87,41 +105,56 @@ def _in_headers(headers: Mapping[str, Any], here: datetime) -> Iterator[Wait]:
 
 def _in_body(body: Any) -> Iterator[Wait]:
     for place, holder in _holders(body):
-        for name, factor in (("retry_after", 1000), ("retryAfter", 1000), ("retry_after_ms", 1), ("retryAfterMs", 1)):
+        for name, factor in _WAIT_MEMBERS:
             written = holder.get(name)
+            if written is None:
+                continue
             amount = _number(written)
             if amount is not None:
                 yield _wait(amount * factor, f"{place}{name}: {written}")
+        poll = holder.get("pollIntervalMs", holder.get("pollInterval") if "taskId" in holder else None)
+        if (milliseconds := _number(poll)) is not None:
+            yield _wait(milliseconds, f"{place}pollInterval: {poll}")
         details = holder.get("details")
-        if isinstance(details, Mapping) and (seconds := _number(details.get("retryAfterSeconds"))) is not None:
+        if isinstance(details, dict) and (seconds := _number(details.get("retryAfterSeconds"))) is not None:
             yield _wait(seconds * 1000, f"{place}details.retryAfterSeconds: {details['retryAfterSeconds']}")
         if isinstance(details, list):
             for detail in details[:20]:
-                delay = detail.get("retryDelay") if isinstance(detail, Mapping) else None
-                if isinstance(delay, str) and delay.endswith("s") and (seconds := _number(delay[:-1])) is not None:
-                    yield _wait(seconds * 1000, f"{place}details.retryDelay: {delay}")
+                delay = (
+                    _delay(detail.get("retryDelay", detail.get("retry_delay"))) if isinstance(detail, dict) else None
+                )
+                if delay is not None:
+                    yield _wait(delay * 1000, f"{place}details.retryDelay: {delay}s")
+
+
+def _delay(value: Any) -> float | None:
+    """The seconds of a protobuf Duration, in its JSON form or by its fields."""
+    if isinstance(value, dict):
+        seconds, nanos = _number(value.get("seconds", 0)), _number(value.get("nanos", 0))
+        return None if seconds is None or nanos is None else seconds + nanos / 1e9
+    return _number(value[:-1]) if isinstance(value, str) and value.endswith("s") else None
 
 
 def _holders(body: Any) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    if not isinstance(body, Mapping):
+    if not isinstance(body, dict):
         return
     yield "body.", body
     for name in _PLACES:
         inner = body.get(name)
-        if isinstance(inner, Mapping):
+        if isinstance(inner, dict):
             yield f"body.{name}.", inner
             deeper = inner.get("data")
-            if isinstance(deeper, Mapping):
+            if isinstance(deeper, dict):
                 yield f"body.{name}.data.", deeper
     errors = body.get("errors")
-    if isinstance(errors, list) and errors and isinstance(errors[0], Mapping):
+    if isinstance(errors, list) and errors and isinstance(errors[0], dict):
         yield "body.errors[0].", errors[0]
         extensions = errors[0].get("extensions")
-        if isinstance(extensions, Mapping):
+        if isinstance(extensions, dict):
             yield "body.errors[0].extensions.", extensions
 
 
-def _limit_resets(headers: Mapping[str, Any], here: datetime) -> Iterator[Wait]:
+def _limit_resets(headers: Mapping[str, Any], otherwise: datetime) -> Iterator[Wait]:
     for name in _LIMIT_RESETS:
         written = headers.get(name)
         value = _number(written)
@@ -129,7 +162,7 @@ def _limit_resets(headers: Mapping[str, Any], here: datetime) -> Iterator[Wait]:
             continue
         if value > 1e11:  # epoch milliseconds
             value /= 1000
-        seconds = value - here.timestamp() if value > 1e9 else value
+        seconds = value - _here(headers, otherwise).timestamp() if value > 1e9 else value
         yield _wait(seconds * 1000, f"{name}: {written}")
     written = headers.get("ratelimit")
     if isinstance(written, str):
@@ -143,9 +176,9 @@ def _wait(milliseconds: float, raw: str) -> Wait:
 
 
 def _number(value: Any) -> float | None:
-    if isinstance(value, bool) or not isinstance(value, int | float | str):
+    if value is None or isinstance(value, bool) or not isinstance(value, (int, float, str)):
         return None
-    if isinstance(value, str) and (len(value) > 32 or re.fullmatch(r"\s*-?\d+(\.\d+)?\s*", value, re.ASCII) is None):
+    if isinstance(value, str) and (len(value) > 32 or _PLAIN_NUMBER.fullmatch(value) is None):
         return None
     try:
         number = float(value)

@@ -93,3 +93,20 @@ def _install(connection: "psycopg.Connection[tuple[object, ...]]") -> None:
     from pgmq.install import install_pgmq_from_sql
 
     install_pgmq_from_sql(conn=connection)
+    connection.execute(_ONE_TRIGGER)
+
+
+_ONE_TRIGGER = """
+ALTER FUNCTION pgmq.enable_notify_insert(text, integer) RENAME TO make_notify_insert;
+CREATE FUNCTION pgmq.enable_notify_insert(queue_name text, throttle_interval_ms integer DEFAULT 250) RETURNS void
+LANGUAGE plpgsql AS $$
+BEGIN
+  PERFORM pg_advisory_xact_lock(hashtext('pgmq.notify.' || queue_name));
+  IF NOT EXISTS (SELECT FROM pg_trigger WHERE tgrelid = to_regclass('pgmq.' || pgmq.format_table_name(queue_name, 'q'))
+                 AND tgname = 'trigger_notify_queue_insert_listeners') THEN
+    PERFORM pgmq.make_notify_insert(queue_name, throttle_interval_ms);
+  END IF;
+END $$;
+"""
+"""Every process that begins to use a queue asks for its notify trigger. PGMQ (1.1) drops the trigger and makes it anew
+each time: two processes at the same moment deadlock, or one finds it made already and ends. One at a time, once."""

@@ -4,14 +4,11 @@ import os
 
 import pytest
 
+from tests.journeys.loading import pytest_configure
+
+__all__ = ["browser_type_launch_args", "pytest_configure"]
 # Playwright keeps an event loop in this thread; Django would refuse to read the database beside it.
 os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "true"
-
-
-def pytest_configure(config: pytest.Config) -> None:
-    """One web server and one set of workers for all folders that load this plugin."""
-    for plugin in ("tests.owners.fixtures", "tests.journeys.running"):
-        config.pluginmanager.import_plugin(plugin)
 
 
 @pytest.fixture(scope="session")

@@ -1,6 +1,7 @@
 """Do the laws hold of one operation? Read from the tables themselves, with the rules written down a second time."""
 
 import hashlib
+import itertools
 import json
 from datetime import UTC, datetime
 from typing import Any
@@ -56,7 +57,7 @@ def _assert_attempts(id: UUID) -> None:
     )
     assert [number for number, *_ in attempts] == list(range(1, len(attempts) + 1))
     assert sum(closed is None for _, _, closed, *_ in attempts) <= 1, "two attempts in flight"
-    for (_, _, closed, *_), (number, opened, *_) in zip(attempts, attempts[1:], strict=False):
+    for (_, _, closed, *_), (number, opened, *_) in itertools.pairwise(attempts):
         assert closed is not None, f"attempt {number} began while the one before it was in flight"
         assert closed <= opened, f"attempt {number} began while the one before it was in flight"
     for number, _, _, effect, proof, licence, repeats in attempts:

@@ -12,7 +12,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import httpx2
@@ -49,6 +49,11 @@ class Program:
             os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait(10)
 
+    def terminate(self) -> None:
+        """TERM, without waiting."""
+        if self.process is not None and not self.ended:
+            self.process.terminate()
+
     def stop(self) -> None:
         """TERM, and after ten seconds KILL; nothing of its group is left."""
         if self.process is None:
@@ -79,7 +84,6 @@ class Workers:
     beat: Program
     gates: Path
     """The folder of `tests/journeys/gates.py`."""
-    held: dict[str, int] = field(default_factory=dict)
 
     def start(self) -> None:
         """Start whichever does not run."""
@@ -87,7 +91,9 @@ class Workers:
             program.start()
 
     def stop(self) -> None:
-        """End all of them."""
+        """End all of them, at the same time: each node looks up from its queue only every few seconds."""
+        for program in (self.beat, *self.nodes):
+            program.terminate()
         for program in (self.beat, *self.nodes):
             program.stop()
 
@@ -186,6 +192,7 @@ def workers(*, env: Mapping[str, str], folder: Path, nodes: int = 2, concurrency
 
 def _answers(address: str) -> bool:
     try:
-        return httpx2.get(f"{address}/healthz", timeout=2, trust_env=False).status_code == 200
+        # Not whether it is ready: that takes workers too. That it reaches its database.
+        return httpx2.get(f"{address}/readyz", timeout=5, trust_env=False).json()["database"] is True
     except httpx2.HTTPError:
         return False

@@ -8,10 +8,10 @@ import random
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pytest
+from django.core.management import call_command
 
 from ledger.rules.contract import parse_contract
 from recovery.client import Ascertain, Decision, GuardedOperation, Operation
@@ -31,7 +31,10 @@ TICKET = {"title": "Export broken", "customer": "c-19"}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Another order for every soak. Modules stay whole where they begin, so that sessions' programs do not matter."""
+    """Another order for every soak; and what needs these programs stays in one process (`--dist loadgroup`)."""
+    for item in items:
+        if "web" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.xdist_group("programs"))
     if seed := os.environ.get(SHUFFLE):
         random.Random(int(seed)).shuffle(items)
 
@@ -43,15 +46,20 @@ def pytest_report_header() -> str | None:
 
 
 @pytest.fixture(scope="session")
-def environment(database: Database) -> dict[str, str]:
-    """What the programs of this session get: the application's role, the queue's own role, the owner's credential."""
+def environment(database: Database) -> Iterator[dict[str, str]]:
+    """What the programs of this session get: the application's role, the queue's own role, the owner's credential.
+
+    In a soak the whole ledger is verified once they have ended; elsewhere other tests spoil ledgers on purpose.
+    """
     broker.install_as_superuser(url=database.superuser_url)
-    return programs.environment(
+    yield programs.environment(
         database_url=database.app_url,
         broker_url=database.broker_url,
         ASCERTAIN_CLAIM_SECONDS=str(CLAIM_SECONDS),
         **{CREDENTIAL: AUTHORIZATION},
     )
+    if SHUFFLE in os.environ:
+        call_command("verify_ledger")
 
 
 @pytest.fixture(scope="session")
@@ -62,7 +70,8 @@ def web(environment: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -
 
 
 @pytest.fixture(scope="session")
-def _fleet(environment: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workers]:
+def fleet(environment: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workers]:
+    """Two worker nodes and beat over PGMQ, running or not."""
     made = programs.workers(env=environment, folder=tmp_path_factory.mktemp("workers"))
     try:
         yield made
@@ -71,20 +80,10 @@ def _fleet(environment: dict[str, str], tmp_path_factory: pytest.TempPathFactory
 
 
 @pytest.fixture
-def workers(_fleet: Workers) -> Workers:
+def workers(fleet: Workers) -> Workers:
     """Two worker nodes and beat, all running at the start of the test."""
-    _fleet.start()
-    return _fleet
-
-
-@pytest.fixture(scope="session", autouse=True)
-def _ledger_is_whole(database: Database) -> Iterator[None]:
-    """After the last test of a session: the command that checks the whole ledger finds nothing."""
-    yield
-    from django.core.management import call_command, get_commands
-
-    if "verify_ledger" in get_commands():
-        call_command("verify_ledger")
+    fleet.start()
+    return fleet
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,29 +120,25 @@ class Journey:
 
 
 @pytest.fixture
-def journey(web: str, fault_proxy: FaultProxy, collection: Collection) -> Iterator[Journey]:
-    """A journey that may begin."""
-    yield from journeys(web=web, owner=fault_proxy, records=collection)
+def contract() -> dict[str, Any]:
+    """Members in place of those of Kinto's contract. By default there is more time to send: on a busy machine two
+    seconds pass, and a permit that ended is (rightly) not used.
+    """
+    return {"dispatch_within": "15s"}
 
 
-def journeys(
-    *, web: str, owner: FaultProxy, records: Collection, contract: dict[str, Any] | None = None
-) -> Iterator[Journey]:
-    """A journey in a fresh workspace; its client is closed at the end. `contract` has members in place of Kinto's."""
-    bench = make_bench(owner_url=owner.url)
-    document = parse_contract(records.contract()).model_dump(mode="json", by_alias=True, exclude_unset=True)
-    bench.publish({**document, **(contract or {})})
+@pytest.fixture
+def journey(web: str, fault_proxy: FaultProxy, collection: Collection, contract: dict[str, Any]) -> Iterator[Journey]:
+    """A journey that may begin, in a fresh workspace."""
+    bench = make_bench(owner_url=fault_proxy.url)
+    document = parse_contract(collection.contract()).model_dump(mode="json", by_alias=True, exclude_unset=True)
+    bench.publish({**document, **contract})
     with Ascertain(web, bench.token) as client:
         yield Journey(
             web=web,
             bench=bench,
-            owner=owner,
-            records=records,
+            owner=fault_proxy,
+            records=collection,
             client=client,
             operation_id=f"ticket-{uuid.uuid4().hex[:8]}",
         )
-
-
-def logs(folder: Path) -> str:
-    """What the programs whose output lies in a folder said."""
-    return "\n".join(f"{file.name}:\n{file.read_text()[-2000:]}" for file in sorted(folder.glob("*.log")))

@@ -10,11 +10,10 @@ from ledger.rules.contract import parse_stated_contract
 from ledger.rules.evidence import grade_lookup
 from ledger.rules.facts import Budget, LookupFacts
 from ledger.rules.vocabulary import Effect, EffectKind
-from recovery.judgement.case import Occasion
 from recovery.judgement.codes import SENTENCES, Code
 from recovery.judgement.decide import decide, decide_lapse, decide_limits, decide_lookup
 from recovery.judgement.read import read_observation
-from recovery.judgement.rule_table import RULES
+from recovery.judgement.rule_table import RULES, RULES_FOR
 
 LOOKED_UP = {**WRITE, "lookup": [LOOKUP]}
 SPENT = Budget(used=3, limit=3)
@@ -214,9 +213,13 @@ def test_every_rule_is_named_once_and_speaks_in_sentences():
 
 
 def test_every_occasion_ends_in_a_rule_that_always_holds():
-    for occasion in Occasion:
-        last = [rule for rule in RULES if rule.on is occasion][-1]
-        assert last.when(None), occasion  # it looks at nothing
+    for (occasion, standing), rules in RULES_FOR.items():
+        assert rules[-1].when(None), (occasion, standing)  # it looks at nothing
+
+
+def test_every_rule_can_be_met():
+    met = {rule.name for rules in RULES_FOR.values() for rule in rules}
+    assert met == {rule.name for rule in RULES}
 
 
 def test_every_code_has_its_sentence():

@@ -208,7 +208,7 @@ def test_a_contracts_sentence_code_and_alternatives_reach_the_decision():
 
 BATCHES = [
     (answer(400, {"success": ["a"], "failed": ["b"]}, request={"items": 2}), "partial", "the lists outrank the status"),
-    (answer(200, {"success": ["a"], "failed": ["b"]}, request={"items": 3}), "unknown", "one item is in neither list"),
+    (answer(200, {"success": ["a"], "failed": ["b"]}, request={"items": 3}), "partial", "one item is in neither list"),
     (answer(200, {"responses": [{"status": 201}, {"status": 412}]}), "partial", "one status an entry"),
     (answer(200, [{"success": True}, {"success": False}]), "partial", "one flag an entry"),
     (answer(200, {"UnprocessedItems": {"t": [1]}}), "partial", "the owner lists what it left"),
@@ -221,6 +221,14 @@ def test_a_batch(seen, effect, why):
     assert (decision.failure_class, decision.effect_status, decision.recovery_action) == (
         "partial", effect, "recover_items",
     ), why  # fmt: skip
+
+
+def test_an_item_in_neither_list_keeps_the_attempt_unknown_for_a_ledger():
+    reading = judged(
+        answer(200, {"success": ["a"], "failed": ["b"]}, request={"ids": ["a", "b", "c"]}), contract=BATCH
+    ).reading
+    assert reading.effect == "unknown"
+    assert {item.key: item.effect for item in reading.items} == {"a": "applied", "b": "none", "c": "unknown"}
 
 
 def test_a_batch_is_done_when_every_item_stands_among_the_successes():

@@ -1,4 +1,4 @@
-"""Real reports, where they lie beside the checkout: the kinds that are read so far."""
+"""Real reports, where they lie beside the checkout."""
 
 import json
 from pathlib import Path

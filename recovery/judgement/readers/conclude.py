@@ -5,7 +5,7 @@ A meaning from a table or a contract's rule passes these guards before it become
 | guard                                                             | then                                           |
 | ----------------------------------------------------------------- | ---------------------------------------------- |
 | the tool reads                                                    | no effect to lose: none, and unknown = transient |
-| the speaker may not say it (semantics §5)                         | unknown; the contract's claim is a violation   |
+| the speaker may not say it (law 3)                                | unknown; the contract's claim is a violation   |
 | several requests stand behind one report, and the last was refused | unknown: the refusal speaks for the last alone |
 | it may be our own earlier effect that is in the way (409, 412, 404) | unknown: compare first                         |
 """
@@ -13,17 +13,22 @@ A meaning from a table or a contract's rule passes these guards before it become
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from dataclasses import field as member
+from datetime import datetime, timedelta
+from typing import Any
 
 from ledger.rules.contract import Contract
 from ledger.rules.contract_compiled import CompiledError
 from ledger.rules.evidence import may_assert
 from ledger.rules.expressions import Context
 from ledger.rules.facts import AttemptFacts
-from ledger.rules.vocabulary import Action, Effect, FailureClass, Phase, Proof, Request, Speaker
+from ledger.rules.vocabulary import Action, Effect, FailureClass, Phase, Proof, Request, Speaker, Verification
 from recovery.judgement.codes import Code
 from recovery.judgement.documented import Meaning
-from recovery.judgement.reading import Reading, Scalar
-from recovery.judgement.waits import Wait
+from recovery.judgement.readers import members
+from recovery.judgement.reading import ItemReading, Reading, Scalar
+from recovery.judgement.waits import Wait, moment
+
+_CLOCKS_DIFFER = timedelta(minutes=5)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +45,8 @@ class Seen:
     field: str | None = None
     owner_code: str | None = None
     receipt: Mapping[str, Scalar] = member(default_factory=dict)
+    items: tuple[ItemReading, ...] = ()
+    verification: Verification | None = None
     quoted: tuple[str, ...] = ()
     read: tuple[str, ...] = ()
     unread: tuple[str, ...] = ()
@@ -68,6 +75,47 @@ class _Claim:
     foreign_only: bool = False
 
 
+def begin(
+    observation: Mapping[str, Any],
+    *,
+    kind: str,
+    known: frozenset[str],
+    contract: Contract,
+    earlier: Sequence[AttemptFacts],
+    now: datetime,
+    speaker: Speaker,
+    phase: Phase | None = None,
+) -> Seen:
+    """What every kind begins with: its common members checked, and which of its members are read.
+
+    Raises:
+        ObservationInvalid: a common member of the wrong type.
+    """
+    members.mapping(observation, "request")
+    observed_at = members.text(observation, "observed_at")
+    looked_at, unread = members.split(observation, known)
+    return Seen(
+        kind=kind,
+        contract=contract,
+        earlier=earlier,
+        speaker=speaker,
+        phase=phase,
+        network_attempts=members.network_attempts(observation),
+        read=looked_at,
+        unread=unread,
+        violations=_of_its_time(observed_at, now),
+    )
+
+
+def _of_its_time(observed_at: str | None, now: datetime) -> tuple[str, ...]:
+    if not observed_at:
+        return ()
+    at = moment(observed_at)
+    if at is None:
+        return ("observed_at is not a time with an offset.",)
+    return ("observed_at lies ahead of our clock.",) if at - now > _CLOCKS_DIFFER else ()
+
+
 def conclude(meaning: Meaning, seen: Seen, *, remedy: Action | None = None) -> Reading:
     """The reading for a row of the default tables. `remedy` replaces the row's own."""
     return _guarded(
@@ -88,7 +136,7 @@ def conclude(meaning: Meaning, seen: Seen, *, remedy: Action | None = None) -> R
 def by_contract(context: Context, seen: Seen) -> Reading | None:
     """The reading for the contract's first error rule that fits; None when none does."""
     for index, error in enumerate(seen.contract.compiled.errors):
-        if error.when.matches(context):
+        if error.when.holds(context):
             return _by_error_rule(index, error, context, seen)
     return None
 
@@ -174,6 +222,8 @@ def _reading(claim: _Claim, seen: Seen) -> Reading:
         retry_after_raw=None if seen.wait is None else seen.wait.raw,
         network_attempts=seen.network_attempts,
         receipt=seen.receipt,
+        items=seen.items,
+        verification=seen.verification,
         quoted=seen.quoted,
         read=seen.read,
         unread=seen.unread,

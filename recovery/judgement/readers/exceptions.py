@@ -24,7 +24,16 @@ from ledger.rules.expressions import Context
 from ledger.rules.facts import AttemptFacts
 from ledger.rules.vocabulary import Action, Effect, FailureClass, Phase, Proof, Request, Speaker
 from recovery.judgement.codes import Code
-from recovery.judgement.documented import Meaning, smtp_meaning, sqlstate_meaning
+from recovery.judgement.documented import (
+    BEFORE_ANY_BYTE,
+    CANCELLED,
+    LOST,
+    NO_ANSWER,
+    NOT_SENT,
+    Meaning,
+    smtp_meaning,
+    sqlstate_meaning,
+)
 from recovery.judgement.readers import http, members
 from recovery.judgement.readers.conclude import Seen, by_contract, conclude
 from recovery.judgement.reading import ObservationInvalid, Reading
@@ -36,33 +45,15 @@ _KNOWN = members.COMMON | {
 }  # fmt: skip
 _MOST_BYTES = 2**53 - 1
 
-_NOT_SENT = Meaning(
-    rule="transport.not_sent",
-    failure_class=FailureClass.TRANSIENT,
-    effect=Effect.NONE,
-    code=Code.NOT_SENT,
-    source="RFC 9110 9.2.2: nothing of the request had left",
-    proof=Proof.NOT_SENT,
-)
 _STREAM_REFUSED = replace(
-    _NOT_SENT,
+    NOT_SENT,
     rule="transport.stream_refused",
     code=Code.STREAM_REFUSED,
     source="RFC 9113 6.8, 8.7",
     proof=Proof.REFUSED,
 )
-_LOST = Meaning(
-    rule="transport.connection_lost",
-    failure_class=FailureClass.UNKNOWN_OUTCOME,
-    effect=Effect.UNKNOWN,
-    code=Code.CONNECTION_LOST,
-    source="RFC 9110 9.2.2; RFC 9112 9.3.1",
-)
-_NO_ANSWER = replace(_LOST, rule="transport.no_answer_in_time", code=Code.TRANSPORT_TIMEOUT)
-_CANCELLED = replace(_LOST, rule="transport.cancelled", code=Code.CANCELLED)
-_FAILED_AFTER = replace(_LOST, rule="transport.failed_after_answer", code=Code.FAILED_AFTER_ANSWER)
+_FAILED_AFTER = replace(LOST, rule="transport.failed_after_answer", code=Code.FAILED_AFTER_ANSWER)
 
-_BEFORE_ANY_BYTE: Final = frozenset({Phase.BEFORE_DISPATCH, Phase.RESOLVE, Phase.CONNECT, Phase.TLS})
 _ONLY_WHILE_CONNECTING: Final = frozenset({"ECONNREFUSED", "ENOTFOUND", "EAI_AGAIN", "EAI_NONAME", "WSAECONNREFUSED"})
 """connect(2) and getaddrinfo(3) alone raise these; ETIMEDOUT and EHOSTUNREACH may come later as well."""
 _CONNECT_TYPES: Final = frozenset(
@@ -83,7 +74,7 @@ def read(
     """
     name = members.text(observation, "exception") or ""
     message = members.text(observation, "message")
-    phase = _phase(observation)
+    phase = phase_of(observation)
     bytes_sent = members.whole_number(observation, "bytes_sent", least=0, most=_MOST_BYTES)
     members.whole_number(observation, "request_bytes", least=0, most=_MOST_BYTES)
     members.flag(observation, "reused_socket")
@@ -133,7 +124,12 @@ def _typed(observation: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _phase(observation: Mapping[str, Any]) -> Phase | None:
+def phase_of(observation: Mapping[str, Any]) -> Phase | None:
+    """The stated phase, or None.
+
+    Raises:
+        ObservationInvalid: there is no such phase.
+    """
     value = observation.get("phase")
     if value is None:
         return None
@@ -199,7 +195,7 @@ def _protocol(observation: Mapping[str, Any], sqlstate: str | None) -> Meaning |
         refused = str(http2.get("rst_code", "")).strip().upper()[:40] in _REFUSED_STREAM
         if refused or (stream is not None and last is not None and stream > last):
             return _STREAM_REFUSED
-        return _LOST
+        return LOST
     smtp = members.mapping(observation, "smtp")
     if smtp:
         return smtp_meaning(
@@ -218,17 +214,17 @@ def _reply_code(reply: Any) -> int | None:
 
 def _by_phase(observation: Mapping[str, Any], name: str, phase: Phase | None, bytes_sent: int | None) -> Meaning:
     left = bytes_sent is not None and bytes_sent > 0
-    if phase in _BEFORE_ANY_BYTE and not left:
-        return _NOT_SENT
+    if phase in BEFORE_ANY_BYTE and not left:
+        return NOT_SENT
     if phase in (None, Phase.SEND) and bytes_sent == 0:
-        return _NOT_SENT
+        return NOT_SENT
     if phase is None and not left and _only_connecting(observation, name):
-        return _NOT_SENT
+        return NOT_SENT
     if phase is Phase.AFTER_RESPONSE:
         return _FAILED_AFTER
     if observation.get("cancelled_by") is not None:
-        return _CANCELLED
-    return _NO_ANSWER if "timeout" in name.lower() or observation.get("errno") == "ETIMEDOUT" else _LOST
+        return CANCELLED
+    return NO_ANSWER if "timeout" in name.lower() or observation.get("errno") == "ETIMEDOUT" else LOST
 
 
 def _only_connecting(observation: Mapping[str, Any], name: str) -> bool:

@@ -21,32 +21,33 @@ from datetime import datetime
 from typing import Any
 
 from ledger.rules.contract import Contract
-from ledger.rules.contract_sections import PayloadMismatch
 from ledger.rules.expressions import MISSING, Context, lower_cased
 from ledger.rules.facts import AttemptFacts
-from ledger.rules.vocabulary import Action, Effect, EffectKind, FailureClass, Phase, Proof, Speaker
+from ledger.rules.vocabulary import Action, Effect, EffectKind, FailureClass, Phase, Speaker
 from recovery.judgement.codes import Code
 from recovery.judgement.documented import (
-    ERROR_INSIDE,
+    DONE,
     GATEWAY_STATUSES,
     IN_FLIGHT,
-    INVALID,
-    JSONRPC_CODES,
-    JSONRPC_OTHER,
     LIMITED,
     NO_ROUTE,
     NOT_LISTED,
+    PARTIAL,
     SESSION_EXPIRED,
     STATUSES,
+    UNACCOUNTED,
+    UNFINISHED,
+    UNREADABLE,
     Meaning,
-    code_meaning,
     gateway_meaning,
     refusal_kind,
 )
 from recovery.judgement.error_bodies import ErrorBody, Tells, parsed, read_body
+from recovery.judgement.item_results import items_of
 from recovery.judgement.readers import members
 from recovery.judgement.readers.conclude import Seen, by_contract, conclude
-from recovery.judgement.reading import ObservationInvalid, Reading, Scalar
+from recovery.judgement.readers.results import by_success_rule, done, inside, meaning_of, of_items
+from recovery.judgement.reading import ObservationInvalid, Reading
 from recovery.judgement.waits import moment, wait_of
 
 KIND = "http"
@@ -55,43 +56,8 @@ _KEEPS_THE_METHOD = frozenset({307, 308})
 _KIND_BY_CODE = frozenset({400, 402, 403, 409, 422})
 _NO_BODY_NEEDED = frozenset({200, 201, 204})
 
-_DONE = Meaning(
-    rule="answer.done",
-    failure_class=FailureClass.SUCCESS,
-    effect=Effect.APPLIED,
-    code=Code.DONE,
-    source="RFC 9110 15.3.1, 15.3.2, 15.3.5",
-    proof=Proof.OWNER_RESULT,
-)
-_UNFINISHED = Meaning(
-    rule="answer.unfinished",
-    failure_class=FailureClass.SUCCESS,
-    effect=Effect.PENDING,
-    code=Code.IN_PROGRESS,
-    source="RFC 9110 15.3.3",
-    proof=Proof.OWNER_RESULT,
-)
-_PARTIAL = Meaning(
-    rule="answer.partial",
-    failure_class=FailureClass.PARTIAL,
-    effect=Effect.PARTIAL,
-    code=Code.PARTIAL_RESULT,
-    source="the owner's own lists",
-    proof=Proof.OWNER_RESULT,
-)
-_UNACCOUNTED = replace(_PARTIAL, rule="answer.partial_unaccounted", effect=Effect.UNKNOWN, proof=None)
 _REDIRECTED = replace(NOT_LISTED, rule="answer.redirected", code=Code.REDIRECTED, source="RFC 9110 15.4")
-_UNREADABLE = replace(NOT_LISTED, rule="answer.unreadable", code=Code.ANSWER_UNREADABLE)
-_CONTRADICTS = replace(NOT_LISTED, rule="answer.contradicts", code=Code.ANSWER_CONTRADICTS)
 _LAPSED_GATEWAY = replace(STATUSES[502], rule="gateway.unrecognised")
-_NOT_PROCESSED = Meaning(
-    rule="refused.not_processed",
-    failure_class=FailureClass.TRANSIENT,
-    effect=Effect.NONE,
-    code=Code.NOT_TAKEN,
-    source="MCP draft error registry: data.notProcessed",
-    proof=Proof.REFUSED,
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,7 +70,12 @@ class _Answer:
     meaning: Meaning | None
     """What the owner's codes mean together; None when nobody here knows one."""
     request: Mapping[str, Any]
-    request_headers: Mapping[str, Any]
+
+    @property
+    def request_headers(self) -> Mapping[str, Any]:
+        """Of the request, in lower case."""
+        headers = self.request.get("headers")
+        return lower_cased(headers) if isinstance(headers, Mapping) else {}
 
     @property
     def method(self) -> str:
@@ -125,6 +96,7 @@ def read(
     limited = answer.status == 429 or _limiter_said_403(answer)
     looked_at, unread = members.split(observation, _KNOWN)
     observed_at = members.text(observation, "observed_at")
+    seen_at = moment(observed_at)
     seen = Seen(
         kind=KIND,
         contract=contract,
@@ -135,16 +107,16 @@ def read(
         wait=wait_of(
             headers=answer.headers,
             body=answer.body,
-            observed_at=moment(observed_at),
+            observed_at=seen_at,
             now=now,
             refused_by_limiter=limited,
         ),
-        field=error.field,
+        field=error.field if answer.status >= 400 or error.tells is Tells.ERROR else None,
         owner_code=error.codes[0] if error.codes else None,
         quoted=error.quoted,
         read=looked_at,
         unread=unread,
-        violations=("observed_at is not a time with an offset.",) if observed_at and not moment(observed_at) else (),
+        violations=("observed_at is not a time with an offset.",) if observed_at and seen_at is None else (),
     )
     context = Context.answer(
         status=answer.status,
@@ -154,6 +126,7 @@ def read(
         code=error.jsonrpc if error.jsonrpc is not None else seen.owner_code,
         speaker=seen.speaker,
         phase=seen.phase,
+        lowered=True,
     )
     ruled = by_contract(context, seen)
     if ruled is not None:
@@ -168,8 +141,12 @@ def read(
     if contract.is_read:
         meaning, remedy = _of_a_read(answer, limited=limited)
         return conclude(meaning, seen, remedy=remedy)
+    if contract.effect is EffectKind.BATCH and answer.status < 500:
+        items = items_of(body=answer.body, request=answer.request, ours_is_open=seen.ours_is_open)
+        if items is not None:
+            return of_items(items, seen, context)
     if error.tells is Tells.PARTIAL and (contract.effect is EffectKind.BATCH or not error.among_entries):
-        return conclude(_PARTIAL if _accounted_for(answer) else _UNACCOUNTED, seen)
+        return conclude(PARTIAL if _accounted_for(answer) else UNACCOUNTED, seen)
     if answer.status < 400:
         return _below_400(answer, seen, context)
     return conclude(_refusal(answer, limited=limited), seen, remedy=_remedy(answer, contract, context))
@@ -181,7 +158,6 @@ def _parse(observation: Mapping[str, Any]) -> tuple[_Answer, bool]:
         raise ObservationInvalid("status", "an HTTP answer has a status.")
     headers = lower_cased(members.mapping(observation, "headers"))
     request = members.mapping(observation, "request")
-    request_headers = request.get("headers")
     elapsed = observation.get("elapsed_ms")
     if elapsed is not None and (isinstance(elapsed, bool) or not isinstance(elapsed, int | float)):
         raise ObservationInvalid("elapsed_ms", "must be a number of milliseconds.")
@@ -196,9 +172,8 @@ def _parse(observation: Mapping[str, Any]) -> tuple[_Answer, bool]:
         body=body,
         has_body="body" in observation,
         error=error,
-        meaning=_meaning_of(error),
+        meaning=meaning_of(error),
         request=request,
-        request_headers=lower_cased(request_headers) if isinstance(request_headers, Mapping) else {},
     )
     return answer, any(not _keeps_the_method(hop) for hop in (hops or ())[:100])
 
@@ -210,20 +185,6 @@ def _keeps_the_method(hop: Any) -> bool:
 
 def _gateway_speaks(status: int, gateway: Meaning | None) -> bool:
     return gateway is not None or status in GATEWAY_STATUSES or (status >= 500 and status not in STATUSES)
-
-
-def _meaning_of(error: ErrorBody) -> Meaning | None:
-    """What the codes of a body mean together: a key in use first, then any word of not knowing, then the first."""
-    if error.jsonrpc is not None:
-        if error.not_processed:
-            return JSONRPC_CODES.get(error.jsonrpc, _NOT_PROCESSED)
-        return JSONRPC_CODES.get(error.jsonrpc, JSONRPC_OTHER)
-    known = [meaning for code in error.codes if (meaning := code_meaning(code)) is not None]
-    for effect in (Effect.PENDING, Effect.UNKNOWN):
-        for meaning in known:
-            if meaning.effect is effect:
-                return meaning
-    return known[0] if known else None
 
 
 def _accounted_for(answer: _Answer) -> bool:
@@ -259,57 +220,26 @@ def _below_400(answer: _Answer, seen: Seen, context: Context) -> Reading:
     if success is not None and matched is None:
         seen = replace(seen, violations=(*seen.violations, "The contract's success rule could not be computed."))
     if matched:
-        return _matched(answer, seen, context)
+        told = by_success_rule(error.tells, seen, context)
+        if told is not None:
+            return told
     if not 200 <= status < 300:
         return conclude(STATUSES.get(status, _REDIRECTED if status >= 300 else NOT_LISTED), seen)
     if error.tells is Tells.ERROR:
-        meaning = _inside(answer)
+        meaning = inside(answer.error, answer.meaning)
         if meaning.failure_class is FailureClass.PARTIAL and seen.contract.effect is EffectKind.WRITE:
             meaning = replace(meaning, failure_class=FailureClass.UNKNOWN_OUTCOME)
         return conclude(meaning, seen)
     if error.tells is Tells.UNREADABLE:
-        return conclude(_UNREADABLE, seen)
+        return conclude(UNREADABLE, seen)
     if status == 202 or error.tells is Tells.UNFINISHED:
-        return conclude(_UNFINISHED, seen)
+        return conclude(UNFINISHED, seen)
     if success is None and status == 200 and _all_went_through(answer):
-        return _done(replace(_DONE, rule="answer.all_items_done"), seen, context)
+        return done(replace(DONE, rule="answer.all_items_done"), seen, context)
     plain = success is None and error.tells is Tells.NOTHING and status in _NO_BODY_NEEDED
     if plain and seen.contract.effect is EffectKind.WRITE:
-        return _done(replace(_DONE, rule="answer.done_by_default"), seen, context)
+        return done(replace(DONE, rule="answer.done_by_default"), seen, context)
     return conclude(NOT_LISTED, seen)
-
-
-def _matched(answer: _Answer, seen: Seen, context: Context) -> Reading:
-    """The contract's success rule holds; a body that says otherwise still keeps it from counting."""
-    if answer.error.tells in (Tells.ERROR, Tells.UNREADABLE):
-        return conclude(_CONTRADICTS, seen)
-    promised = seen.contract.idempotency
-    marker = seen.contract.compiled.replay_marker
-    replayed = marker is not None and marker.matches(context) is True
-    payloads = {attempt.digest for attempt in seen.earlier}
-    if replayed and promised.on_payload_mismatch is not PayloadMismatch.REJECT and len(payloads) > 1:
-        # The stored answer may be to another payload of ours.
-        return conclude(replace(_CONTRADICTS, rule="answer.replayed_for_another_payload"), seen)
-    return _done(replace(_DONE, rule="contract.success"), seen, context)
-
-
-def _done(meaning: Meaning, seen: Seen, context: Context) -> Reading:
-    receipt: dict[str, Scalar] = {}
-    for name, value in seen.contract.compiled.receipt.items():
-        found = value.read(context)
-        if isinstance(found, str | int | float):
-            receipt[name] = found[:1_000] if isinstance(found, str) else found
-    return conclude(meaning, replace(seen, receipt=receipt))
-
-
-def _inside(answer: _Answer) -> Meaning:
-    """An error inside a 2xx: what the owner's code proves, and nothing when no documented code is there."""
-    error = answer.error
-    if error.partly_done:
-        return replace(_UNACCOUNTED, rule="answer.error_beside_data", code=Code.ERROR_IN_ANSWER)
-    if answer.meaning is not None:
-        return answer.meaning
-    return INVALID if error.refused_input else ERROR_INSIDE
 
 
 def _refusal(answer: _Answer, *, limited: bool) -> Meaning:
@@ -358,13 +288,13 @@ def _remedy(answer: _Answer, contract: Contract, context: Context) -> Action | N
 def _of_a_read(answer: _Answer, *, limited: bool) -> tuple[Meaning, Action | None]:
     error, status = answer.error, answer.status
     if status == 304:
-        return _DONE, None
+        return DONE, None
     if status < 300:
         if error.tells is Tells.ERROR:
-            return _inside(answer), None
+            return inside(answer.error, answer.meaning), None
         if error.tells is Tells.PARTIAL and not error.among_entries:
-            return _PARTIAL, Action.RETRY
-        return (_UNREADABLE, None) if error.tells is Tells.UNREADABLE else (_DONE, None)
+            return PARTIAL, Action.RETRY
+        return (UNREADABLE, None) if error.tells is Tells.UNREADABLE else (DONE, None)
     if status < 400:
         return STATUSES.get(status, _REDIRECTED), None
     asked_jsonrpc = isinstance(answer.request.get("jsonrpc_method"), str) or "jsonrpc" in _keys(answer.request)

@@ -9,7 +9,7 @@ from typing import Any
 
 from recovery.judgement.reading import ObservationInvalid
 
-COMMON = frozenset({"kind", "network_attempts", "cost", "observed_at", "request"})
+COMMON = frozenset({"kind", "network_attempts", "cost", "observed_at", "request", "synthetic"})
 """Members that every kind may carry."""
 
 

@@ -1,0 +1,89 @@
+"""How is a judgement without a ledger written out, as JSON-ready values?
+
+The shape is the decision's of the HTTP API, as far as it is known when nothing is stored: no operation, no evidence,
+no address to ask again. A batch's items stand beside it, each with its own effect.
+"""
+
+from datetime import datetime
+from typing import Any
+
+from ledger.rules.decision import Decision
+from ledger.rules.vocabulary import Action, Effect, Licence
+from recovery.judgement.dialects import Dialect, for_agent, record
+from recovery.judgement.reading import ItemReading, Reading
+from recovery.judgement.stateless import Judgement
+
+
+def written_judgement(judgement: Judgement, *, dialect: Dialect = Dialect.FIVE_CLASS) -> dict[str, Any]:
+    """The decision of a judgement, with what the agent is told in the dialect asked for."""
+    decision = judgement.decision
+    return {
+        "recovery_action": decision.recovery_action.value,
+        "failure_class": decision.failure_class.value,
+        "effect_status": decision.effect_status.value,
+        "request": decision.request.value,
+        "retry_after_ms": decision.retry_after_ms,
+        "not_before": _moment(decision.not_before),
+        "code": decision.code,
+        "field": decision.field,
+        "hint": decision.hint,
+        "message": decision.message,
+        "rule": decision.rule,
+        "licence": decision.licence.value if decision.licence is not None else None,
+        "ask_again": _ask_again(decision),
+        "alternatives": list(decision.alternatives),
+        "retryable": decision.recovery_action is Action.RETRY,
+        "items": [_item(item) for item in judgement.reading.items],
+        "record": record(decision, operation_id="", attempt_id=None),
+        "for_agent": for_agent(decision, operation_id="", ask_again_at=decision.not_before, dialect=dialect),
+    }
+
+
+def written_reading(reading: Reading) -> dict[str, Any]:
+    """What was read and what was left unread, for people who want to see why."""
+    return {
+        "kind": reading.kind,
+        "speaker": reading.speaker.value,
+        "phase": reading.phase.value if reading.phase is not None else None,
+        "failure_class": reading.failure_class.value,
+        "effect": reading.effect.value,
+        "proof": reading.proof.value if reading.proof is not None else None,
+        "request": reading.request.value,
+        "rule": reading.rule,
+        "code": reading.code,
+        "owner_code": reading.owner_code,
+        "field": reading.field,
+        "retry_after_ms": reading.retry_after_ms,
+        "retry_after_raw": reading.retry_after_raw,
+        "network_attempts": reading.network_attempts,
+        "verification": reading.verification.value if reading.verification is not None else None,
+        "receipt": dict(reading.receipt),
+        "items": [_item(item) for item in reading.items],
+        "quoted": list(reading.quoted),
+        "read": list(reading.read),
+        "unread": list(reading.unread),
+        "violations": list(reading.violations),
+    }
+
+
+def _item(item: ItemReading) -> dict[str, Any]:
+    proved_none = item.effect is Effect.NONE and item.proof is not None
+    return {
+        "key": item.key,
+        "effect": item.effect.value,
+        "failure_class": item.failure_class.value,
+        "code": item.code,
+        "field": item.field,
+        "owner_code": item.owner_code,
+        "licence": Licence.EFFECT_NONE_PROVED.value if proved_none else None,
+    }
+
+
+def _ask_again(decision: Decision) -> dict[str, Any] | None:
+    if decision.recovery_action in (Action.STOP, Action.DONE) or decision.not_before is None:
+        return None
+    return {"at": _moment(decision.not_before)}
+
+
+def _moment(at: datetime | None) -> str | None:
+    return None if at is None else at.isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -1,0 +1,558 @@
+"""Each forbidden write, in raw SQL, as the application's role and as the role that owns the tables.
+
+A row of `REFUSED` is a write, what refuses it, and why it must be refused. The application's role meets the grants
+first, where there are any (`DENIED`); the owning role has every grant, so the constraints and triggers must hold alone.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import psycopg
+import pytest
+
+from ledger.errors import SENTENCES
+from tests.conftest import TICKETS, Api, Database, make_bench
+
+DENIED = "(permission denied)"
+LOST = {"kind": "exception", "exception": "ReadTimeout", "phase": "await", "bytes_sent": 300, "request_bytes": 300}
+CREATED = {"kind": "http", "status": 201, "body": {"id": "t-1"}, "request": {"method": "POST", "path": "/tickets"}}
+
+
+def copy_of(table: str, of: str, **changes: str) -> str:
+    """A second row like the one of operation `of`, with these columns (SQL expressions) in place of its own."""
+    members = ", ".join(f"'{name}', {value}" for name, value in changes.items())
+    column = "id" if table == "operation" else "operation"
+    return (
+        f"INSERT INTO {table} SELECT (jsonb_populate_record(r, jsonb_build_object({members}))).* "
+        f"FROM {table} r WHERE {column} = %({of})s LIMIT 1"
+    )
+
+
+def step(of: str, changes: str) -> str:
+    """A change of an operation's row that moves its version as it should, with its history row."""
+    return (
+        f"UPDATE operation SET version = version + 1, {changes} WHERE id = %({of})s; "
+        "INSERT INTO journal (operation, seq, at, verb, actor, entry, hash) "
+        f"SELECT id, version, now(), 'test', 'test', '{{}}', '' FROM operation WHERE id = %({of})s"
+    )
+
+
+def signed(second: str) -> str:
+    """A first person's answer on `open`, and a second one as given."""
+    return (
+        "INSERT INTO attestation (id, operation, person_id, answer, reason, evidence_url, version_seen, at) "
+        "VALUES ('00000000-0000-0000-0000-00000000000a', %(open)s, %(olive)s, 'not_applied', 'seen', '', 1, now()); "
+        "INSERT INTO attestation (id, operation, person_id, answer, reason, evidence_url, version_seen, signs_id, at) "
+        f"VALUES (gen_random_uuid(), {second}, 'seen', '', 1, '00000000-0000-0000-0000-00000000000a', now())"
+    )
+
+
+NEW_ID = "gen_random_uuid()"
+EVIDENCE = {"id": NEW_ID, "digest": "'\\x01'"}
+ANOTHER = {"id": NEW_ID, "operation_id": "'another'", "holds_identity": "false", "state": "'open'"}
+SETTLED = "state = 'settled', settled_at = now()"
+
+APPEND_ONLY: Mapping[str, str] = {
+    "journal": "history is what happened",
+    "evidence": "later evidence never rewrites earlier evidence",
+    "attestation": "what a person said stays said",
+    "revision": "what was meant stays as it was recorded",
+    "contract_version": "operations are pinned to what was promised then",
+}
+WORDS = {
+    "operation": ("state", "request", "effect", "verification"),
+    "attempt": ("licence", "effect", "proof", "failure_class"),
+    "evidence": ("speaker", "effect", "proof"),
+}
+PERMITTED = {
+    "number": "2",
+    "revision": "2",
+    "kind": "'retry'",
+    "repeats_a_write": "true",
+    "licence": "'effect_none_proved'",
+    "principal": "'somebody else'",
+    "idempotency_key": "'another key'",
+    "opened_at": "opened_at - interval '1 hour'",
+    "dispatch_by": "dispatch_by + interval '1 hour'",
+}
+OPENED_AS = {
+    "operation_id": "'another'",
+    "principal": "'somebody else'",
+    "created_at": "created_at - interval '1 hour'",
+    "tool_id": "%(their_tool)s",
+    "contract_id": "%(their_contract)s",
+    "workspace_id": "%(their_workspace)s",
+}
+
+Row = tuple[str, str | tuple[str, str], str]
+"""The write; what refuses it (the application's role, the owning role, where they differ); why."""
+
+
+def rows() -> Iterator[Row]:
+    """The table."""
+    for table, why in APPEND_ONLY.items():
+        name = f"{table}_is_append_only"
+        column = {"journal": "seq", "revision": "number"}.get(table, "id")
+        yield f"UPDATE {table} SET {column} = {column}", (DENIED, name), f"{why}: no update, not even of nothing"
+        yield f"DELETE FROM {table}", (DENIED, name), f"{why}: no deletion"
+        yield f"TRUNCATE {table} CASCADE", (DENIED, name), f"{why}: no truncation"
+    yield "UPDATE original SET body = ''", (DENIED, "original_is_append_only"), "an original is destroyed or left alone"
+    yield "TRUNCATE original", (DENIED, "original_is_append_only"), "originals are destroyed one by one, by retention"
+    for table in ("operation", "attempt"):
+        name = f"{table}_is_append_only"
+        yield f"DELETE FROM {table}", (DENIED, name), f"no {table} is ever forgotten"
+        yield f"TRUNCATE {table} CASCADE", (DENIED, name), f"no {table} is ever forgotten, all at once neither"
+    yield "SELECT 1 FROM journal FOR UPDATE", (DENIED, ""), "a lock on history is a right to change it"
+    for changing in ("ALTER TABLE journal DISABLE TRIGGER ALL", "DROP TABLE journal CASCADE"):
+        yield changing, (DENIED, ""), "whoever serves requests owns no table"
+    yield "SET session_replication_role = replica", DENIED, "nobody but a superuser switches triggers off"
+    yield "CREATE TABLE mine (x int)", (DENIED, ""), "whoever serves requests makes no table"
+    yield "DELETE FROM django_migrations", (DENIED, ""), "whoever serves requests migrates nothing"
+    for table in ("workspace", "tool", "owner", "api_token"):
+        # The owning role may, where nothing points at the row; foreign keys guard the rest.
+        yield f"DELETE FROM {table} WHERE false", (DENIED, ""), "what operations point at is never removed"
+
+    for column, value in PERMITTED.items():
+        write = f"UPDATE attempt SET {column} = {value} WHERE operation = %(flying)s"
+        yield write, "attempt_keeps_what_was_permitted", f"law 6: the {column} is what was permitted"
+    yield (
+        "UPDATE attempt SET closed_at = NULL WHERE operation = %(open)s",
+        "a_closed_attempt_stays_closed",
+        "law 6: a report is not unsaid",
+    )
+    yield (
+        "UPDATE attempt SET closed_at = closed_at + interval '1 s' WHERE operation = %(open)s",
+        "a_closed_attempt_stays_closed",
+        "law 6: nor moved",
+    )
+    yield copy_of("attempt", "flying", number="2"), "one_attempt_in_flight", "law 2: at most one attempt is in flight"
+    yield (
+        copy_of("attempt", "open", number="2", repeats_a_write="true"),
+        "a_repeat_of_a_write_names_its_licence",
+        "law 3: no repeat of a write without a licence",
+    )
+    for number in ("0", "1000"):
+        yield copy_of("attempt", "open", number=number), "attempts_are_numbered_from_one", "attempt-01 to attempt-999"
+    yield (
+        copy_of("attempt", "open", number="2", revision="7"),
+        "a_permit_has_its_durable_payload",
+        "law 1: the payload is durable before the permit",
+    )
+    for effect in ("none", "applied"):
+        yield (
+            f"UPDATE attempt SET effect = '{effect}', proof = NULL WHERE operation = %(open)s",
+            "none_and_applied_name_their_proof",
+            "law 4: certainty needs a proof",
+        )
+        yield (
+            copy_of("evidence", "open", **EVIDENCE, effect=f"'{effect}'", proof="NULL"),
+            "evidence_of_none_or_applied_names_its_proof",
+            "law 4: evidence of certainty names its proof",
+        )
+        for speaker in ("tool_text", "verifier", "ledger"):
+            yield (
+                copy_of(
+                    "evidence",
+                    "open",
+                    **EVIDENCE,
+                    effect=f"'{effect}'",
+                    proof="'owner_result'",
+                    speaker=f"'{speaker}'",
+                ),
+                "text_verifiers_and_the_ledger_prove_no_effect",
+                f"law 4: {speaker} may not say {effect}",
+            )
+    yield (
+        copy_of("evidence", "open", **EVIDENCE, effect="'none'", proof="'graded_absence'", speaker="'owner_index'"),
+        "an_index_never_proves_absence",
+        "law 4: an index may lag",
+    )
+    yield (
+        copy_of("evidence", "open", id=NEW_ID),
+        "the_same_observation_is_evidence_once",
+        "the same report twice is one piece of evidence",
+    )
+
+    yield (
+        "UPDATE operation SET version = version + 1 WHERE id = %(open)s",
+        "a_state_change_has_its_history_row",
+        "law 5: the history row is written in the same transaction",
+    )
+    yield (
+        "UPDATE operation SET state = 'open' WHERE id = %(open)s",
+        "a_change_moves_the_version_by_one",
+        "law 5: no change behind the version's back",
+    )
+    yield (
+        "UPDATE operation SET version = version + 2 WHERE id = %(open)s",
+        "a_change_moves_the_version_by_one",
+        "law 5: no jump",
+    )
+    yield (
+        "UPDATE operation SET version = version - 1 WHERE id = %(open)s",
+        "a_change_moves_the_version_by_one",
+        "law 5: no step back",
+    )
+    yield (
+        "INSERT INTO journal (operation, seq, at, verb, actor, entry, hash) "
+        "SELECT id, version + 2, now(), 'test', 'test', '{}', '' FROM operation WHERE id = %(open)s",
+        "history_has_no_gap",
+        "law 5: each row hangs on the one before it",
+    )
+    yield (
+        "INSERT INTO journal (operation, seq, at, verb, actor, entry, hash) "
+        "SELECT id, version, now(), 'test', 'test', '{}', '' FROM operation WHERE id = %(open)s",
+        "journal_pkey",
+        "law 5: a history row is written once",
+    )
+    yield copy_of("operation", "open", **ANOTHER, version="0"), "an_operation_has_history", "law 5: from its first row"
+    for column, value in OPENED_AS.items():
+        yield step("open", f"{column} = {value}"), "an_operation_keeps_what_it_was_opened_as", f"its {column} is fixed"
+
+    yield (
+        step("open", "payload_digest = '\\x01'"),
+        "a_payload_is_never_overwritten",
+        "law 1: another payload is another revision",
+    )
+    yield (
+        step("open", "identity_digest = '\\x01'"),
+        "a_payload_is_never_overwritten",
+        "law 1: nor does its identity change",
+    )
+    yield (
+        step("open", "payload_digest = '\\x01', revision = 2"),
+        "a_payload_is_durable_with_its_operation",
+        "law 1: the revision must be there",
+    )
+
+    yield (
+        copy_of("operation", "open", **ANOTHER, tool_id="%(their_tool)s", contract_id="%(their_contract)s"),
+        "an_operation_uses_its_workspaces_tool",
+        "law 10: no tool of another workspace",
+    )
+    yield (
+        copy_of("operation", "open", **ANOTHER, contract_id="%(their_contract)s"),
+        "an_operation_uses_its_tools_contract",
+        "law 10: no contract of another workspace",
+    )
+    yield (
+        "UPDATE tool SET owner_id = %(their_owner)s WHERE id = %(our_tool)s",
+        "a_tool_has_an_owner_of_its_workspace",
+        "law 10: no owner of another workspace",
+    )
+    yield (
+        "UPDATE tool SET current_id = %(their_contract)s WHERE id = %(our_tool)s",
+        "a_tools_current_contract_is_its_own",
+        "law 10: nor another tool's contract as its own",
+    )
+
+    yield (
+        copy_of("operation", "open", **{**ANOTHER, "holds_identity": "true"}),
+        "one_unsettled_operation_holds_an_identity",
+        "law 11: one intent, one holder",
+    )
+    yield (
+        copy_of("operation", "open", **{**ANOTHER, "operation_id": "'open'"}),
+        "an_operation_id_is_one_operation",
+        "law 1: one operation_id, one operation",
+    )
+    yield (
+        step("flying", "holds_identity = false"),
+        "only_the_holder_of_an_identity_is_dispatched",
+        "law 11: whoever is dispatched holds the intent",
+    )
+    yield (
+        step("open", f"{SETTLED}, outcome = 'written_off', holds_identity = false"),
+        "a_written_off_operation_keeps_its_identity",
+        "law 11: written off is not settled for a twin",
+    )
+
+    yield step("open", SETTLED), "settled_means_it_has_an_outcome", "settled is not a state without an outcome"
+    yield (
+        step("open", "outcome = 'written_off'"),
+        "settled_means_it_has_an_outcome",
+        "nor is there an outcome before it is settled",
+    )
+    yield (
+        step("open", "state = 'settled', outcome = 'written_off'"),
+        "settled_means_it_has_an_outcome",
+        "and it has a time",
+    )
+    for outcome, effect in (
+        ("applied", "unknown"),
+        ("applied", "none"),
+        ("not_applied", "unknown"),
+        ("not_applied", "pending"),
+        ("not_applied", "applied"),
+        ("partially_applied", "applied"),
+        ("written_off", "none"),
+        ("read", "unknown"),
+    ):
+        yield (
+            step("open", f"{SETTLED}, outcome = '{outcome}', effect = '{effect}'"),
+            "an_outcome_says_what_the_effect_is",
+            f"{outcome} is not said of an effect that is {effect}",
+        )
+
+    second = "a_second_signature_is_another_persons"
+    yield signed("%(open)s, %(olive)s, 'not_applied'"), second, "§5: two people are two"
+    yield signed("%(open)s, %(ada)s, 'applied'"), second, "§5: both sign the same answer"
+    yield signed("%(flying)s, %(ada)s, 'not_applied'"), second, "§5: of the same operation"
+    yield (
+        signed("%(open)s, %(ada)s, 'not_applied'")
+        + "; INSERT INTO attestation (id, operation, person_id, answer, reason, evidence_url, version_seen, signs_id, at)"
+        " SELECT gen_random_uuid(), operation, %(max)s, answer, reason, '', 1, id, now() FROM attestation"
+        " WHERE signs_id IS NOT NULL AND operation = %(open)s",
+        second,
+        "§5: a signature is not signed again",
+    )
+    yield (
+        "INSERT INTO attestation (id, operation, person_id, answer, reason, evidence_url, version_seen, at) "
+        "VALUES (gen_random_uuid(), %(open)s, %(olive)s, 'applied', '', '', 1, now())",
+        "an_answer_has_evidence_or_a_reason",
+        "§5: nobody just says so",
+    )
+    yield (
+        "INSERT INTO attestation (id, operation, person_id, answer, reason, evidence_url, version_seen, at) "
+        "VALUES (gen_random_uuid(), %(open)s, %(olive)s, 'perhaps', 'seen', '', 1, now())",
+        "attestation_answer_is_a_known_word",
+        "an answer is one of four words",
+    )
+
+    for table, columns in WORDS.items():
+        for column in columns:
+            name = f"{table}_{column}_is_a_known_word"
+            if table == "operation":
+                yield step("open", f"{column} = 'perhaps'"), name, "vocabulary.py has all the words"
+            elif table == "attempt":
+                write = copy_of("attempt", "open", number="2", **{column: "'perhaps'"})
+                yield write, name, "vocabulary.py has all the words"
+            else:
+                write = copy_of("evidence", "open", **EVIDENCE, **{column: "'perhaps'"})
+                yield write, name, "vocabulary.py has all the words"
+    yield (
+        "INSERT INTO membership (workspace_id, person_id, role) VALUES (%(their_workspace)s, %(olive)s, 'king')",
+        "membership_role_is_a_known_word",
+        "vocabulary.py has all the words",
+    )
+    yield (
+        "INSERT INTO membership (workspace_id, person_id, role) VALUES (%(their_workspace)s, %(olive)s, 'viewer'), "
+        "(%(their_workspace)s, %(olive)s, 'viewer')",
+        "a_person_holds_a_role_once",
+        "a role held twice could be taken away once",
+    )
+    yield (
+        "INSERT INTO original (id, operation, kind, body) VALUES (gen_random_uuid(), %(open)s, 'perhaps', '')",
+        "original_kind_is_a_known_word",
+        "an original is a payload, an observation or an answer",
+    )
+    yield (
+        "INSERT INTO tool (id, workspace_id, name, owner_id) SELECT gen_random_uuid(), workspace_id, name, owner_id "
+        "FROM tool WHERE id = %(our_tool)s",
+        "a_tool_has_one_name_in_its_workspace",
+        "a name is one tool",
+    )
+    yield (
+        "INSERT INTO owner (id, workspace_id, name, base_url) SELECT gen_random_uuid(), workspace_id, name, base_url "
+        "FROM owner WHERE id = %(their_owner)s",
+        "an_owner_has_one_name_in_its_workspace",
+        "a name is one owner",
+    )
+    yield (
+        "INSERT INTO contract_version SELECT gen_random_uuid(), number, document, digest, published_at, "
+        "published_by_id, tool_id FROM contract_version WHERE id = %(their_contract)s",
+        "a_version_number_is_used_once",
+        "tickets.create@1 is one document",
+    )
+
+
+REFUSED = tuple(rows())
+
+
+@pytest.fixture(scope="module")
+def known(database: Database) -> dict[str, Any]:
+    """Ids by the names that the table uses: one operation in flight, one open, people, and another workspace's things."""
+    from django.db import connection
+
+    from ledger.database import execute
+    from ledger.queries.facts import held_by_name
+    from ledger.rules.resolutions import Answer, offers
+    from ledger.transitions.person import Signer, attest
+    from ledger.transitions.workspace import ensure_person
+
+    ours, theirs = make_bench(), make_bench()
+    their_contract, our_contract = theirs.publish(TICKETS), ours.publish(TICKETS)
+    api = Api(ours.token)
+    for name in ("flying", "open", "done"):
+        api.post(
+            "/operations", {"operation_id": name, "tool": "tickets.create", "payload": {"title": name}, "attempt": True}
+        )
+    api.post("/operations/open/attempts/attempt-01/observations", LOST)
+    api.post("/operations/done/attempts/attempt-01/observations", CREATED)
+    ids = dict(execute("SELECT operation_id, id FROM operation WHERE workspace_id = %s", [ours.id]))
+    people = {
+        name: ensure_person(username=f"{name}-laws", name=name, password="x" * 20) for name in ("olive", "ada", "max")
+    }
+    held = held_by_name(workspace_id=ours.id, operation_id="open")
+    assert held is not None
+    offer = next(
+        offer
+        for offer in offers(facts=held.facts, contract=held.contract, now=held.now, blocked_by_identity=False)
+        if offer.answer is Answer.CANNOT_TELL
+    )
+    signer = Signer(id=people["olive"], username="olive-laws")
+    version = held.facts.version
+    attest(
+        held=held, signer=signer, offer=offer, reason="not yet", evidence_url="", expected_version=version, signs=None
+    )
+    tools = dict(execute("SELECT current_id, id FROM tool WHERE workspace_id = ANY(%s)", [[ours.id, theirs.id]]))
+    connection.close()
+    return {
+        **ids,
+        **people,
+        "our_tool": tools[our_contract],
+        "their_tool": tools[their_contract],
+        "their_contract": their_contract,
+        "their_owner": theirs.owner_id,
+        "their_workspace": theirs.id,
+    }
+
+
+def refusal(connection: psycopg.Connection[Any], write: str, known: Mapping[str, Any]) -> str:
+    """What refuses a write: a constraint's name, `DENIED`, or nothing at all."""
+    cursor = psycopg.ClientCursor(connection)
+    try:
+        cursor.execute(write, known)
+        cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
+    except psycopg.errors.InsufficientPrivilege:
+        return DENIED
+    except psycopg.Error as error:
+        return error.diag.constraint_name or f"{type(error).__name__}: {error}"
+    finally:
+        connection.rollback()
+    return ""
+
+
+def expected(row: Row, role: int) -> str:
+    return row[1] if isinstance(row[1], str) else row[1][role]
+
+
+@pytest.mark.parametrize("row", REFUSED, ids=lambda row: f"{row[0][:60]} — {row[2]}")
+def test_the_applications_role_is_refused(row: Row, as_app: psycopg.Connection[Any], known: dict[str, Any]) -> None:
+    assert refusal(as_app, row[0], known) == expected(row, 0), row[2]
+
+
+@pytest.mark.parametrize(
+    "row", [row for row in REFUSED if expected(row, 1)], ids=lambda row: f"{row[0][:60]} — {row[2]}"
+)
+def test_the_owning_role_is_refused(row: Row, as_owner: psycopg.Connection[Any], known: dict[str, Any]) -> None:
+    assert refusal(as_owner, row[0], known) == expected(row, 1), row[2]
+
+
+RETENTION = [
+    ("DELETE FROM original WHERE operation = %(done)s", "", "the one thing that it is for"),
+    ("UPDATE original SET body = ''", DENIED, "it destroys, it does not rewrite"),
+    ("INSERT INTO original (id, operation, kind, body) VALUES (gen_random_uuid(), %(done)s, 'payload', '')", DENIED, "nor add"),
+    ("SELECT digest FROM evidence", DENIED, "evidence is no business of its"),
+    ("DELETE FROM evidence", DENIED, "evidence stays"),
+    ("DELETE FROM journal", DENIED, "history stays"),
+    ("DELETE FROM revision", DENIED, "digests stay"),
+    ("DELETE FROM operation", DENIED, "operations stay"),
+    ("UPDATE operation SET state = 'settled'", DENIED, "it decides nothing"),
+    ("SELECT operation_id FROM operation", DENIED, "it sees when an operation settled, and no more"),
+    ("SELECT hash FROM api_token", DENIED, "tokens are no business of its"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("write", "refused", "why"), RETENTION, ids=[why for _, _, why in RETENTION])
+def test_retention_destroys_originals_and_nothing_else(
+    write: str, refused: str, why: str, as_retention: psycopg.Connection[Any], known: dict[str, Any]
+) -> None:
+    assert refusal(as_retention, write, known) == refused, why
+
+
+def test_the_applications_role_keeps_originals(as_app: psycopg.Connection[Any], known: dict[str, Any]) -> None:
+    assert refusal(as_app, "DELETE FROM original WHERE operation = %(done)s", known) == DENIED
+
+
+def test_evidence_keeps_its_digest_when_its_original_is_destroyed(
+    as_retention: psycopg.Connection[Any], as_app: psycopg.Connection[Any], known: dict[str, Any]
+) -> None:
+    read = "SELECT digest, original, detail FROM evidence WHERE operation = %(done)s"
+    before = as_app.execute(read, known).fetchall()
+    assert as_retention.execute("DELETE FROM original WHERE operation = %(done)s", known).rowcount == 2
+    as_retention.commit()
+    assert as_app.execute(read, known).fetchall() == before
+    assert None not in before[0], "digest, reference and grade"
+    gone = as_app.execute("SELECT count(*) FROM original WHERE operation = %(done)s", known).fetchone()
+    as_app.rollback()
+    assert gone == (0,)
+
+
+def test_the_hash_is_the_databases_whatever_a_writer_claims(
+    as_app: psycopg.Connection[Any], known: dict[str, Any]
+) -> None:
+    row = as_app.execute(
+        "INSERT INTO journal (operation, seq, at, verb, actor, entry, hash) SELECT id, version + 1, now(), 'test', "
+        "'test', '{}', '\\xdeadbeef' FROM operation WHERE id = %(open)s RETURNING hash",
+        known,
+    ).fetchone()
+    as_app.rollback()
+    assert row is not None
+    assert len(row[0]) == 32
+
+
+FRAMEWORK = re.compile(
+    r"_pkey$"  # a primary key
+    r"|_[0-9a-f]{8}_(fk_|uniq$)"  # Django's foreign keys and unique sets, by its own hash
+    r"|_fk_\w+$"
+    r"|^(auth|django|person)_"  # Django's own tables, and its person's
+    r"|^(workspace_slug|api_token_prefix)_key$"  # unique columns: the slug and the prefix are made by us
+    r"|^\w+_(version_seen|number|clean_reads|network_attempts|polls|repairs|replans|retries|revision|version|seq"
+    r"|timeout_ms|attempt)_check$"  # Django's PositiveIntegerField: not negative
+    r"|^(owner_in|tool_in|version_of|revision_with)_its_\w+$"  # keys that only foreign keys point at
+)
+"""Names that are not a law of ours: the framework's own, and keys that exist only to be pointed at."""
+
+
+def names_in_the_database(connection: psycopg.Connection[Any]) -> set[str]:
+    """Every name under which the database can refuse: constraints, unique indexes, and what triggers raise."""
+    constraints = connection.execute(
+        "SELECT conname FROM pg_constraint WHERE connamespace = 'public'::regnamespace AND contype NOT IN ('n', 't')"
+    ).fetchall()
+    indexes = connection.execute(
+        "SELECT c.relname FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid "
+        "WHERE i.indisunique AND c.relnamespace = 'public'::regnamespace AND c.relname NOT LIKE '%\\_pkey'"
+    ).fetchall()
+    triggers = connection.execute(
+        "SELECT t.tgname, t.tgrelid::regclass::text, p.prosrc FROM pg_trigger t JOIN pg_proc p ON p.oid = t.tgfoid "
+        "WHERE NOT t.tgisinternal"
+    ).fetchall()
+    connection.rollback()
+    names = {name for (name,) in [*constraints, *indexes]}
+    for name, table, source in triggers:
+        raised = re.findall(r"CONSTRAINT = '(\w+)'", source)
+        if "TG_TABLE_NAME || '_is_append_only'" in source:
+            raised.append(f"{table}_is_append_only")
+        assert raised, f"the trigger {name} refuses without a name"
+        names.update(raised)
+    return names
+
+
+def test_every_law_has_its_sentence(as_owner: psycopg.Connection[Any]) -> None:
+    ours = {name for name in names_in_the_database(as_owner) if not FRAMEWORK.search(name)}
+    assert ours - set(SENTENCES) == set(), "laws without a sentence"
+    assert set(SENTENCES) - ours == set(), "sentences of laws that the database does not have"
+
+
+def test_every_sentence_is_one(as_owner: psycopg.Connection[Any]) -> None:
+    for name, sentence in SENTENCES.items():
+        assert re.fullmatch(r"[A-Z].*\.", sentence), name
+
+
+def test_every_law_is_tried() -> None:
+    tried = {name for row in REFUSED for name in (expected(row, 0), expected(row, 1))}
+    # An unknown outcome contradicts every effect as well, and that check comes first.
+    tried.add("operation_outcome_is_a_known_word")
+    assert set(SENTENCES) - tried == set(), "laws that no row of the table tries"
