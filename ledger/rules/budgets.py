@@ -19,6 +19,7 @@ from ledger.rules.contract import Contract
 from ledger.rules.facts import Facts
 
 READ_RETRIES: Final = 1
+_NO_WAIT: Final = timedelta(0)
 WRITE_RETRIES: Final = 3
 """Retries when the contract states none."""
 
@@ -57,9 +58,9 @@ def backoff(
     `roll` in [0, 1) spreads it: `full` anywhere between nothing and the wait, a fraction that much to either side
     (0.5 is the middle, and is the wait itself).
     """
-    wait = _grown(first=first, factor=factor, longest=longest, step=max(step, 0))
+    wait = _grown(first=first, factor=factor, longest=longest, step=step) if step > 0 else min(first, longest)
     share = roll if jitter == "full" else 1 + jitter * (2 * roll - 1)
-    return max(min(wait * share, longest), timedelta(0))
+    return max(min(wait * share, longest), _NO_WAIT)
 
 
 def next_retry(
@@ -68,7 +69,7 @@ def next_retry(
     """When the next licensed repeat may be sent. A wait that the owner asked for is never shortened."""
     rule = contract.retry
     wait = backoff(first=rule.first, factor=rule.factor, longest=rule.max, jitter=rule.jitter, step=step, roll=roll)
-    return now + max(wait, asked or timedelta(0))
+    return now + (wait if asked is None or asked < wait else asked)
 
 
 def next_poll(
@@ -92,7 +93,7 @@ def next_poll(
         if slow
         else backoff(first=rule.first, factor=rule.factor, longest=rule.max, jitter=rule.jitter, step=step, roll=roll)
     )
-    at = now + max(wait, asked or timedelta(0))
+    at = now + (wait if asked is None or asked < wait else asked)
     return at if not_before is None else max(at, not_before)
 
 

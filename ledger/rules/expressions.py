@@ -53,6 +53,9 @@ _STATUS_FIRST = re.compile(
     r"\s*status\s*(?:==\s*(\d{1,9})|in\s*\[((?:\s*\d{1,9}\s*,)*\s*\d{1,9})\s*\])\s*(&&|$)", re.ASCII
 )
 _EQUAL_TEXT = re.compile(rf"""\s*({_MEMBER_PATH.pattern})\s*==\s*('[^'\n]*'|"[^"\n]*")\s*""", re.ASCII)
+_ABOUT_TEXT = re.compile(
+    rf"""\s*({_MEMBER_PATH.pattern})\.(startsWith|endsWith|contains)\(\s*('[^'\n]*'|"[^"\n]*")\s*\)\s*""", re.ASCII
+)
 _INT64_FROM: Final = -(2**63)
 _INT64_TO: Final = 2**63
 _CEL_ERRORS: Final = (ArithmeticError, LookupError, RuntimeError, TypeError, ValueError)
@@ -175,8 +178,8 @@ class Condition:
     _statuses: frozenset[int] | None = field(default=None, repr=False)
     _status_only: bool = field(default=False, repr=False)
     _path: "_Path | None" = field(default=None, repr=False)
-    _equal: "tuple[tuple[_Path, str], ...]" = field(default=(), repr=False)
-    _equal_only: bool = field(default=False, repr=False)
+    _texts: "tuple[_AboutText, ...]" = field(default=(), repr=False)
+    _text_only: bool = field(default=False, repr=False)
 
     @property
     def statuses(self) -> frozenset[int] | None:
@@ -190,8 +193,11 @@ class Condition:
 
     def holds(self, context: Context) -> bool:
         """Whether it is true for certain. Quicker than `matches` where false and "cannot be computed" are one."""
-        for path, text in self._equal:
-            if path.read(context) != text:
+        if self._statuses is not None and context.raw("status") not in self._statuses:
+            return False
+        for test in self._texts:
+            found = test.path.read(context)
+            if not isinstance(found, str) or not test.fits(found):
                 return False
         return self.matches(context) is True
 
@@ -206,13 +212,13 @@ class Condition:
                     return True
         if self._path is not None:
             return self._path.read(context)
-        for path, text in self._equal:
+        for test in self._texts:
             # Another text there makes the whole false for certain, whatever stands beside it.
-            found = path.read(context)
+            found = test.path.read(context)
             if isinstance(found, str):
-                if found != text:
+                if not test.fits(found):
                     return False
-            elif found is MISSING and self._equal_only:
+            elif found is MISSING and self._text_only:
                 return MISSING
         try:
             return context._evaluate(self._program, self.variables)
@@ -283,15 +289,15 @@ def _compile(source: str, *, variables: frozenset[str]) -> Condition:
         raise ExpressionInvalid(f"{shown} cannot be used here; allowed are {', '.join(sorted(FUNCTIONS))} and has.")
     _check_patterns(source)
     statuses, status_only = _statuses(source)
-    equal, equal_only = _equalities(source)
+    texts, text_only = _about_texts(source)
     return Condition(
         source=source,
         variables=names,
         _program=program,
         _statuses=statuses,
         _status_only=status_only,
-        _equal=equal,
-        _equal_only=equal_only,
+        _texts=texts,
+        _text_only=text_only,
     )
 
 
@@ -364,24 +370,24 @@ def _statuses(source: str) -> tuple[frozenset[int] | None, bool]:
     return frozenset(int(number) for number in numbers.split(",")), first[3] == ""
 
 
-def _equalities(source: str) -> "tuple[tuple[tuple[_Path, str], ...], bool]":
-    """The comparisons `path == 'text'` without which the condition is false for certain, and whether one of them is
-    all of it. Converting an answer for CEL costs far more than looking at one member.
+def _about_texts(source: str) -> "tuple[tuple[_AboutText, ...], bool]":
+    """The tests of one member's text (`path == 'text'`, `path.startsWith('text')` …) without which the condition is
+    false for certain, and whether one of them is all of it. Converting an answer for CEL costs far more than looking
+    at one member.
 
-    Conservative: anything that could make the reading of the text doubtful gives none, which only costs time.
+    Conservative: anything that could make the reading of the source doubtful gives none, which only costs time.
     """
     doubtful = any(mark in source for mark in ("//", "\\", "'''", '"""', "||", "?"))
     if doubtful or any("&&" in text for text in _STRING.findall(source)):
         return (), False
     parts = source.split("&&")
-    found: list[tuple[_Path, str]] = []
+    found: list[_AboutText] = []
     depth = 0
     for part in parts:
+        test = _AboutText.parse(part) if depth == 0 else None
+        if test is not None:
+            found.append(test)
         bare = _STRING.sub("''", part)
-        compared = _EQUAL_TEXT.fullmatch(part) if depth == 0 else None
-        path = _Path.parse(compared[1]) if compared is not None else None
-        if compared is not None and path is not None:
-            found.append((path, compared[2][1:-1]))
         depth += sum(bare.count(mark) for mark in "([{") - sum(bare.count(mark) for mark in ")]}")
     return tuple(found), len(parts) == 1 and len(found) == 1
 
@@ -443,9 +449,42 @@ class _Path:
     def read(self, context: Context) -> Any:
         value = context.raw(self.root)
         for step in self.steps:
+            if type(value) is dict and isinstance(step, str):
+                if step not in value:
+                    return MISSING
+                value = value[step]
+                continue
             named = isinstance(step, str) and isinstance(value, Mapping) and step in value
             counted = isinstance(step, int) and isinstance(value, (list, tuple)) and step < len(value)
             if not (named or counted):
                 return MISSING
             value = value[step]
         return value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _AboutText:
+    """One test of one member's text, which CEL and Python answer alike."""
+
+    path: _Path
+    operator: str
+    text: str
+
+    @classmethod
+    def parse(cls, source: str) -> "_AboutText | None":
+        found = _EQUAL_TEXT.fullmatch(source)
+        name, operator, quoted = (found[1], "==", found[2]) if found is not None else ("", "", "")
+        if found is None:
+            found = _ABOUT_TEXT.fullmatch(source)
+            if found is None:
+                return None
+            name, operator, quoted = found[1], found[2], found[3]
+        path = _Path.parse(name)
+        return None if path is None else cls(path=path, operator=operator, text=quoted[1:-1])
+
+    def fits(self, found: str) -> bool:
+        if self.operator == "==":
+            return found == self.text
+        if self.operator == "startsWith":
+            return found.startswith(self.text)
+        return found.endswith(self.text) if self.operator == "endsWith" else self.text in found

@@ -36,8 +36,13 @@ class Refusal:
     sentence: str
 
 
-def may_repeat(*, facts: Facts, contract: Contract, now: datetime) -> Licence | Refusal:
-    """The licence under which this operation may be dispatched again, or why there is none."""
+def may_repeat(*, facts: Facts, contract: Contract, now: datetime, joined: Effect | None = None) -> Licence | Refusal:
+    """The licence under which this operation may be dispatched again, or why there is none.
+
+    `joined` is the operation's effect with something that the facts do not hold yet; not given: the facts' own. A
+    joined `none` covers every attempt: that is what the join means.
+    """
+    effect = facts.effect if joined is None else joined
     if facts.outcome is Outcome.WRITTEN_OFF:
         return Refusal(
             code="WRITTEN_OFF",
@@ -45,11 +50,12 @@ def may_repeat(*, facts: Facts, contract: Contract, now: datetime) -> Licence | 
         )
     if facts.is_read:
         return Licence.EFFECT_NONE_PROVED
-    if facts.effect is Effect.NONE and all(_proved_none(attempt, facts) for attempt in facts.attempts):
+    covered = joined is Effect.NONE
+    if effect is Effect.NONE and (covered or all(_proved_none(attempt, facts) for attempt in facts.attempts)):
         return Licence.EFFECT_NONE_PROVED
-    if facts.effect is Effect.APPLIED:
+    if effect is Effect.APPLIED:
         return Refusal(code="ALREADY_APPLIED", sentence="It has happened. There is nothing to repeat.")
-    if facts.effect is Effect.PARTIAL:
+    if effect is Effect.PARTIAL:
         return Refusal(
             code="PARTLY_APPLIED", sentence="Part of it has happened. Only the items that did not may be sent again."
         )

@@ -8,13 +8,13 @@ from pydantic import AwareDatetime, Field
 
 from ledger.rules.contract import ContractInvalid, parse_stated_contract
 from ledger.rules.vocabulary import Scope
-from recovery.api import shapes
 from recovery.api.bodies import Strict
 from recovery.api.envelope import Refusal, ok
 from recovery.api.intake import body_of, caller_of
 from recovery.api.operations import dialect_of, documented
 from recovery.judgement.reading import ObservationInvalid
 from recovery.judgement.stateless import judge
+from recovery.judgement.wire import written_judgement
 
 router = Router(tags=["judgement"])
 
@@ -57,4 +57,4 @@ def classify(request: HttpRequest) -> HttpResponse:
             hint="Correct the member and ask again.",
             field=where,
         ) from error
-    return ok(shapes.stated_decision(judged.decision, dialect=dialect))
+    return ok(written_judgement(judged, dialect=dialect))

@@ -13,7 +13,8 @@ from ledger.rules.permits import Granted
 from ledger.rules.stored import decision_from
 from ledger.rules.vocabulary import Action, State
 from recovery.api.envelope import rfc3339
-from recovery.judgement.dialects import Dialect, for_agent, record
+from recovery.judgement.dialects import Dialect
+from recovery.judgement.wire import written_decision
 
 WAIT_SECONDS = 30
 
@@ -92,7 +93,7 @@ def decision(told: Decision | None, *, held: Held, dialect: Dialect) -> dict[str
     facts = held.facts
     at = told.not_before or held.next_check_at
     attempt = facts.last_attempt
-    return _told(
+    return written_decision(
         told,
         operation_id=facts.operation_id,
         attempt_id=attempt.attempt_id if attempt else None,
@@ -101,58 +102,6 @@ def decision(told: Decision | None, *, held: Held, dialect: Dialect) -> dict[str
         ask_again_at=at,
         dialect=dialect,
     )
-
-
-def stated_decision(told: Decision, *, dialect: Dialect) -> dict[str, Any]:
-    """A decision on a question that the ledger does not hold."""
-    return _told(
-        told,
-        operation_id="",
-        attempt_id=None,
-        evidence_ref=None,
-        ask_again=None,
-        ask_again_at=told.not_before,
-        dialect=dialect,
-    )
-
-
-def _told(
-    told: Decision,
-    *,
-    operation_id: str,
-    attempt_id: str | None,
-    evidence_ref: str | None,
-    ask_again: dict[str, Any] | None,
-    ask_again_at: datetime | None,
-    dialect: Dialect,
-) -> dict[str, Any]:
-    spoken = for_agent(
-        told,
-        operation_id=operation_id,
-        ask_again_at=ask_again_at,
-        dialect=dialect,
-        attempt_id=attempt_id,
-        evidence_ref=evidence_ref,
-    )
-    return {
-        "recovery_action": told.recovery_action,
-        "failure_class": told.failure_class,
-        "effect_status": told.effect_status,
-        "request": told.request,
-        "retry_after_ms": told.retry_after_ms,
-        "not_before": rfc3339(told.not_before),
-        "code": told.code,
-        "field": told.field,
-        "hint": told.hint,
-        "message": told.message,
-        "rule": told.rule,
-        "licence": told.licence,
-        "ask_again": ask_again,
-        "alternatives": list(told.alternatives),
-        "retryable": told.recovery_action is Action.RETRY,
-        "record": record(told, operation_id=operation_id, attempt_id=attempt_id, evidence_ref=evidence_ref),
-        "for_agent": spoken,
-    }
 
 
 def _ask_again(told: Decision, facts: Facts, at: datetime | None) -> dict[str, Any] | None:

@@ -70,9 +70,7 @@ def _value(dice: random.Random, *, depth: int) -> Any:
     if kind == 2:
         return dice.randint(-(2**53) + 1, 2**53 - 1)
     if kind == 3:
-        return dice.choice(
-            [0.0, -0.0, 1.5, 1e-7, 123456.789, 5e-324, dice.uniform(-1e6, 1e6), dice.random() * 1e-9]
-        )
+        return dice.choice([0.0, -0.0, 1.5, 1e-7, 123456.789, 5e-324, dice.uniform(-1e6, 1e6), dice.random() * 1e-9])
     if kind in (4, 5):
         return _text(dice)
     if kind == 6:

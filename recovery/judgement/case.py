@@ -1,18 +1,17 @@
 """What does a rule look at: what has just happened, and everything that is known beside it?"""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Final
 
-from ledger.rules.attempts import covered
 from ledger.rules.budgets import spent
 from ledger.rules.contract import Contract
 from ledger.rules.evidence import Grade
 from ledger.rules.facts import Facts
 from ledger.rules.licences import may_repeat
-from ledger.rules.vocabulary import Action, Effect, EffectKind, FailureClass, Guarantee, Licence, Proof, Verification
+from ledger.rules.vocabulary import Action, Effect, EffectKind, FailureClass, Guarantee, Licence, Verification
 from recovery.judgement.reading import NOT_REQUESTS, Reading
 
 
@@ -93,8 +92,7 @@ class Case:
     @property
     def licence(self) -> Licence | None:
         """What would license a repeat now; None when nothing does. Found out when it is asked for."""
-        since = self.grade.absence_since if self.grade is not None and self.grade.absent else None
-        found = may_repeat(facts=facts_after(self.facts, self.effect, since), contract=self.contract, now=self.now)
+        found = may_repeat(facts=self.facts, contract=self.contract, now=self.now, joined=self.effect)
         return found if isinstance(found, Licence) else None
 
     @property
@@ -203,13 +201,3 @@ class Case:
     def says(self, effect: Effect) -> bool:
         """Whether the reading itself says this of its attempt."""
         return self.reading is not None and self.reading.effect is effect
-
-
-def facts_after(facts: Facts, effect: Effect, absence_since: datetime | None) -> Facts:
-    """The facts with the joined effect. A joined `none` covers every attempt: that is what the join means."""
-    if effect is facts.effect and effect is not Effect.NONE:
-        return facts
-    attempts = facts.attempts
-    if effect is Effect.NONE and not facts.is_read:
-        attempts = covered(attempts, effect=Effect.NONE, proof=Proof.GRADED_ABSENCE if absence_since else None)
-    return replace(facts, effect=effect, attempts=attempts)

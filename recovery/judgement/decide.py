@@ -42,21 +42,32 @@ def decide(
     in [0, 1) spreads waits. For an operation of the ledger (version above 0) whose effect is unknown and whose
     contract names no lookup, the decision is to escalate; a stateless question (version 0) is told to reconcile.
     """
+    return _decision(_answered(reading, facts, effect, contract, now, roll))
+
+
+def rules_looked_at(
+    *, reading: Reading, facts: Facts, effect: Effect, contract: Contract, now: datetime
+) -> tuple[tuple[Rule, bool], ...]:
+    """Every rule that could have decided after this report, in its order, with whether it holds. The first that does
+    is the one that decided."""
+    case = _answered(reading, facts, effect, contract, now, 0.5)
+    return tuple((rule, rule.when(case)) for rule in RULES_FOR[case.occasion, case.standing])
+
+
+def _answered(reading: Reading, facts: Facts, effect: Effect, contract: Contract, now: datetime, roll: float) -> Case:
     is_read = facts.is_read
     open_before = not is_read and effect is Effect.UNKNOWN and reading.effect is not Effect.UNKNOWN
-    return _decision(
-        Case(
-            occasion=Occasion.ANSWER if reading.verification is None else Occasion.CHECK,
-            facts=facts,
-            effect=effect,
-            is_read=is_read,
-            contract=contract,
-            now=now,
-            roll=roll,
-            failure_class=_UNKNOWN if open_before else reading.failure_class,
-            code=Code.EARLIER_ATTEMPT_OPEN if open_before else reading.code,
-            reading=reading,
-        )
+    return Case(
+        occasion=Occasion.ANSWER if reading.verification is None else Occasion.CHECK,
+        facts=facts,
+        effect=effect,
+        is_read=is_read,
+        contract=contract,
+        now=now,
+        roll=roll,
+        failure_class=_UNKNOWN if open_before else reading.failure_class,
+        code=Code.EARLIER_ATTEMPT_OPEN if open_before else reading.code,
+        reading=reading,
     )
 
 

@@ -117,6 +117,9 @@ _COUNTERS: Final = _words(
     changed recordsaffected updatedcount createdcount
     """
 )
+_DID_IT: Final = _COUNTERS | _words(
+    "applied approved accepted saved executed committed written posted published delivered"
+)
 _TRIALS: Final = frozenset({"dryrun", "simulated", "isdryrun", "validateonly", "simulation", "previewonly"})
 
 _UNFINISHED_WORDS: Final = _words(
@@ -291,14 +294,14 @@ def _read_object(body: Mapping[str, Any], headers: Mapping[str, Any]) -> ErrorBo
 
 
 def _shows_nothing(body: Mapping[str, Any]) -> bool:
-    """Whether a result shows that nothing was done for certain: counters of zero, an empty place for the result, or a
-    trial run."""
+    """Whether a result shows that nothing was done for certain: counters of zero, a flag that denies it, an
+    empty place for the result, or a trial run."""
     for holder in (body, body.get("data"), body.get("result")):
         if not isinstance(holder, dict):
             continue
         members = [(_plain(name), value) for name, value in list(holder.items())[:100]]
         counts = [value for name, value in members if name in _COUNTERS and _is_count(value)]
-        if counts and not any(counts):
+        if (counts and not any(counts)) or any(name in _DID_IT and value is False for name, value in members):
             return True
         if any(name in _TRIALS and value is True for name, value in members):
             return True
@@ -532,20 +535,23 @@ def _code_candidates(body: Mapping[str, Any], headers: Mapping[str, Any]) -> lis
     return [value for value in found if isinstance(value, str)]
 
 
-def _of_error(error: Mapping[str, Any]) -> Iterator[Any]:
+_ERROR_CODE_MEMBERS: Final = (
+    "code", "decline_code", "status", "type", "error_code", "errorCode", "name", "reason", "Code",
+)  # fmt: skip
+
+
+def _of_error(error: Mapping[str, Any]) -> list[Any]:
+    found: list[Any] = []
     details = error.get("details")
     if isinstance(details, list):
-        for detail in details[:20]:
-            if isinstance(detail, dict):
-                yield detail.get("reason")
+        found += [detail.get("reason") for detail in details[:20] if isinstance(detail, dict)]
     inner = error.get("innererror") or error.get("innerError")
     if isinstance(inner, dict):
-        yield inner.get("code")
+        found.append(inner.get("code"))
     errors = error.get("errors")
     if isinstance(errors, list) and errors and isinstance(errors[0], dict):
-        yield errors[0].get("reason")
-    for name in ("code", "decline_code", "status", "type", "error_code", "errorCode", "name", "reason", "Code"):
-        yield error.get(name)
+        found.append(errors[0].get("reason"))
+    return found + [error[name] for name in _ERROR_CODE_MEMBERS if name in error]
 
 
 def _of_errors(errors: Any) -> Iterator[Any]:

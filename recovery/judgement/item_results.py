@@ -92,6 +92,7 @@ _FAILED: Final = Meaning(
     proof=Proof.OWNER_RESULT,
 )
 _LEFT: Final = replace(_FAILED, rule="item.left", source="Amazon DynamoDB: UnprocessedItems")
+_NOTHING_LEFT: Final = replace(_APPLIED, rule="item.not_left", source="Amazon DynamoDB: UnprocessedItems")
 _NOT_SENT: Final = replace(_FAILED, rule="item.not_sent", code=Code.NOT_SENT, proof=Proof.NOT_SENT)
 _UNKNOWN: Final = replace(NOT_LISTED, rule="item.unknown")
 _NOT_NAMED: Final = replace(NOT_LISTED, rule="item.not_named", source="law 10")
@@ -241,6 +242,8 @@ def _not_named(
     found: Sequence[_Found], request: Mapping[str, Any], asked: Sequence[str], rest: Meaning
 ) -> list[_Found]:
     named = {item.key for item, _ in found}
+    if REST in named:
+        return []
     if asked:
         return [(_item(key, rest), rest) for key in asked if key not in named]
     count = _count(request)
@@ -254,7 +257,7 @@ def _rest_of(body: Any, request: Mapping[str, Any]) -> Meaning:
     """What holds of the items that the answer does not name. Only two owners document it."""
     if isinstance(body, dict):
         if any(_plain(name).startswith("unprocessed") for name in body):
-            return replace(_APPLIED, rule="item.not_left", source="Amazon DynamoDB: UnprocessedItems")
+            return _NOTHING_LEFT
         if any(_plain(name) == "batchitemfailures" for name in body):
             return replace(
                 _APPLIED, rule="item.not_listed_as_failed", source="AWS Lambda: reporting batch item failures"
@@ -407,7 +410,9 @@ def _unprocessed(body: Mapping[str, Any]) -> list[_Found] | None:
         if _plain(name) in ("unprocesseditems", "unprocessedkeys", "unprocessed") and isinstance(value, dict):
             entries = [entry for table in list(value.values())[:100] if isinstance(table, list) for entry in table]
             found = [(_item(_left_key(entry, index), _LEFT), _LEFT) for index, entry in enumerate(entries[:MOST_ITEMS])]
-            return found or ([(_item("left", _LEFT), _LEFT)] if value else None)
+            if not found:
+                return [(_item(REST, _NOTHING_LEFT), _NOTHING_LEFT)] if not value else [(_item("left", _LEFT), _LEFT)]
+            return found
     return None
 
 

@@ -28,11 +28,12 @@ from ledger.rules.evidence import join_effects
 from ledger.rules.facts import AttemptFacts, Budget, Facts
 from ledger.rules.vocabulary import Effect, FailureClass, Request, State, Verification
 from recovery.judgement.codes import Code
-from recovery.judgement.decide import decide
+from recovery.judgement.decide import decide, rules_looked_at
 from recovery.judgement.envelopes import marks_all_retryable
 from recovery.judgement.read import read_observation
 from recovery.judgement.readers import envelope, lookup, verification
 from recovery.judgement.reading import POLLS, ObservationInvalid, Reading
+from recovery.judgement.rule_table import Rule
 from recovery.judgement.waits import moment
 
 LONGEST_HISTORY: Final = 100
@@ -47,6 +48,8 @@ class Judgement:
     reading: Reading
     effect: Effect
     decision: Decision
+    rules: tuple[tuple[Rule, bool], ...] = ()
+    """Every rule that was looked at, in its order, with whether it holds; only when it was asked for (`explain`)."""
 
 
 def judge(
@@ -57,6 +60,7 @@ def judge(
     now: datetime,
     operation_id: str = "",
     roll: float = 0.5,
+    explain: bool = False,
 ) -> Judgement:
     """Judges one observation after a history of earlier ones of the same operation, oldest first.
 
@@ -84,7 +88,10 @@ def judge(
     decision = decide(reading=reading, facts=facts, effect=effect, contract=stated, now=now, roll=roll)
     if _went_through_in_part(reading, attempts):
         decision = replace(decision, effect_status=Effect.PARTIAL)
-    return Judgement(reading=reading, effect=effect, decision=decision)
+    rules: tuple[tuple[Rule, bool], ...] = ()
+    if explain:
+        rules = rules_looked_at(reading=reading, facts=facts, effect=effect, contract=stated, now=now)
+    return Judgement(reading=reading, effect=effect, decision=decision, rules=rules)
 
 
 def _joined(

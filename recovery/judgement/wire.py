@@ -1,7 +1,7 @@
-"""How is a judgement without a ledger written out, as JSON-ready values?
+"""How is a decision written out, as JSON-ready values?
 
-The shape is the decision's of the HTTP API, as far as it is known when nothing is stored: no operation, no evidence,
-no address to ask again. A batch's items stand beside it, each with its own effect.
+One shape for the HTTP API and the command. Without a ledger there is no operation, no evidence and no address to ask
+again; a batch's items stand beside the decision, each with its own effect.
 """
 
 from datetime import datetime
@@ -14,9 +14,17 @@ from recovery.judgement.reading import ItemReading, Reading
 from recovery.judgement.stateless import Judgement
 
 
-def written_judgement(judgement: Judgement, *, dialect: Dialect = Dialect.FIVE_CLASS) -> dict[str, Any]:
-    """The decision of a judgement, with what the agent is told in the dialect asked for."""
-    decision = judgement.decision
+def written_decision(
+    decision: Decision,
+    *,
+    operation_id: str,
+    attempt_id: str | None,
+    evidence_ref: str | None,
+    ask_again: dict[str, Any] | None,
+    ask_again_at: datetime | None,
+    dialect: Dialect,
+) -> dict[str, Any]:
+    """A decision as the API and the command write it, with its attempt record and what the agent is told."""
     return {
         "recovery_action": decision.recovery_action.value,
         "failure_class": decision.failure_class.value,
@@ -30,13 +38,34 @@ def written_judgement(judgement: Judgement, *, dialect: Dialect = Dialect.FIVE_C
         "message": decision.message,
         "rule": decision.rule,
         "licence": decision.licence.value if decision.licence is not None else None,
-        "ask_again": _ask_again(decision),
+        "ask_again": ask_again,
         "alternatives": list(decision.alternatives),
         "retryable": decision.recovery_action is Action.RETRY,
-        "items": [_item(item) for item in judgement.reading.items],
-        "record": record(decision, operation_id="", attempt_id=None),
-        "for_agent": for_agent(decision, operation_id="", ask_again_at=decision.not_before, dialect=dialect),
+        "record": record(decision, operation_id=operation_id, attempt_id=attempt_id, evidence_ref=evidence_ref),
+        "for_agent": for_agent(
+            decision,
+            operation_id=operation_id,
+            ask_again_at=ask_again_at,
+            dialect=dialect,
+            attempt_id=attempt_id,
+            evidence_ref=evidence_ref,
+        ),
     }
+
+
+def written_judgement(judgement: Judgement, *, dialect: Dialect = Dialect.FIVE_CLASS) -> dict[str, Any]:
+    """The decision of a judgement without a ledger, and a batch's items beside it."""
+    decision = judgement.decision
+    told = written_decision(
+        decision,
+        operation_id="",
+        attempt_id=None,
+        evidence_ref=None,
+        ask_again=_ask_again(decision),
+        ask_again_at=decision.not_before,
+        dialect=dialect,
+    )
+    return {**told, "items": [_item(item) for item in judgement.reading.items]}
 
 
 def written_reading(reading: Reading) -> dict[str, Any]:

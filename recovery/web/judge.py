@@ -1,5 +1,6 @@
 """The judge: paste what was seen, pick a contract, and see what it means and which rule said so. Records nothing."""
 
+import itertools
 import json
 from dataclasses import dataclass
 from typing import Any
@@ -13,10 +14,8 @@ from ledger.queries.clock import database_now
 from ledger.queries.contracts import PublishedContract, contract_by_id, published_contracts
 from ledger.rules.contract import Contract, parse_stated_contract
 from ledger.rules.payload import NotJson, parse_strict
-from recovery.judgement.case import Occasion
 from recovery.judgement.dialects import for_agent
 from recovery.judgement.reading import ObservationInvalid
-from recovery.judgement.rule_table import RULES
 from recovery.judgement.stateless import Judgement, judge
 from recovery.web.access import seated
 from recovery.web.sentences import EFFECTS
@@ -101,7 +100,7 @@ def _judged(
     if problem:
         return None, {"history": problem}
     try:
-        judged = judge(contract=contract, history=before, observation=seen, now=database_now())
+        judged = judge(contract=contract, history=before, observation=seen, now=database_now(), explain=True)
     except ObservationInvalid as error:
         place = "history" if error.field.startswith("history") else "observation"
         return None, {place: f"{error.field} {error.message}".strip()}
@@ -129,8 +128,8 @@ def _parsed(text: str, kind: type[Any], words: str) -> tuple[Any, str]:
 
 def _shown(judged: Judgement) -> Shown:
     reading, decision = judged.reading, judged.decision
-    asked = [rule for rule in RULES if rule.on is Occasion.ANSWER]
-    fired = next(index for index, rule in enumerate(asked) if rule.name == decision.rule)
+    fired = next(rule for rule, holds in judged.rules if holds)
+    passed_over = itertools.takewhile(lambda asked: not asked[1], judged.rules)
     told = for_agent(decision, operation_id="the operation", ask_again_at=None)
     facts: list[tuple[str, str | None]] = [
         ("Who spoke", reading.speaker.replace("_", " ")),
@@ -153,14 +152,14 @@ def _shown(judged: Judgement) -> Shown:
         message=decision.message,
         hint=decision.hint,
         rule=decision.rule,
-        says=asked[fired].says,
-        source=asked[fired].source,
+        says=fired.says,
+        source=fired.source,
         licence=decision.licence.replace("_", " ") if decision.licence else "",
         wait=f"{decision.retry_after_ms} ms" if decision.retry_after_ms is not None else "",
         reading=tuple((name, value) for name, value in facts if value),
         quoted=reading.quoted,
         violations=reading.violations,
-        passed_over=tuple((rule.name, rule.says) for rule in asked[:fired]),
+        passed_over=tuple((rule.name, rule.says) for rule, _ in passed_over),
         agent=json.dumps(told, indent=2),
     )
 

@@ -33,6 +33,7 @@ FORMATS = [
      {"1": "applied", "2": "none"}, "SQS"),
     (batch({"UnprocessedItems": {"t": [{"PutRequest": {}}]}}, request={"count": 3}),
      {"left-0": "none", "*": "applied"}, "DynamoDB"),
+    (batch({"UnprocessedItems": {}}, request={"count": 3}), {"*": "applied"}, "DynamoDB: nothing was left"),
     (batch({"FailedRecordCount": 1, "Records": [{"SequenceNumber": "9"}, {"ErrorCode": "ProvisionedThroughputExceeded"}]}),
      {"0": "applied", "1": "none"}, "Kinesis"),
     (batch({"FailedEntryCount": 1, "Entries": [{"EventId": "e"}, {"ErrorCode": "InternalFailure"}]}),

@@ -14,6 +14,7 @@ from recovery.judgement.codes import SENTENCES, Code
 from recovery.judgement.decide import decide, decide_lapse, decide_limits, decide_lookup
 from recovery.judgement.read import read_observation
 from recovery.judgement.rule_table import RULES, RULES_FOR
+from recovery.judgement.stateless import judge
 
 LOOKED_UP = {**WRITE, "lookup": [LOOKUP]}
 SPENT = Budget(used=3, limit=3)
@@ -225,3 +226,12 @@ def test_every_rule_can_be_met():
 def test_every_code_has_its_sentence():
     assert set(SENTENCES) == set(Code)
     assert all(re.fullmatch(r"[A-Z][A-Z0-9_]*", code) for code in Code)
+
+
+def test_a_judgement_can_show_every_rule_that_was_looked_at():
+    contract = parse_stated_contract(NATURAL)
+    judgement = judge(contract=contract, history=[], observation=LOST, now=NOW, explain=True)
+    holding = [rule.name for rule, holds in judgement.rules if holds]
+    assert holding[0] == judgement.decision.rule
+    assert len(judgement.rules) > len(holding)
+    assert judge(contract=contract, history=[], observation=LOST, now=NOW).rules == ()

@@ -269,6 +269,33 @@ def test_prose_changes_nothing(contract, status, one, other):
     assert told(judged(broken[0], contract=contract).decision) == told(judged(broken[1], contract=contract).decision)
 
 
+def in_prose(text):
+    """The same report in every kind, with this text where prose stands."""
+    yield {"kind": "mcp", "result": {"isError": True, "content": [{"type": "text", "text": text}]}}
+    yield {"kind": "mcp", "result": {"isError": False, "content": [{"type": "text", "text": text}]}}
+    yield {"kind": "mcp_task", "task": {"taskId": "t", "status": "failed", "statusMessage": text}, "progress": text}
+    yield {"kind": "grpc", "status": "ABORTED", "reason": text + " ."}
+    yield {"kind": "jsonrpc", "error": {"code": -32602, "message": text}}
+    yield {"kind": "lro", "operation": {"status": "Failed", "error": {"code": "X", "message": text}}}
+    yield {
+        "kind": "batch",
+        "body": {"Successful": ["1"], "Failed": [{"Id": "2", "Code": "AccessDenied", "Message": text}]},
+    }
+    yield {"kind": "process", "exit_code": 1, "stdout": text, "stderr": text}
+    yield {"kind": "lookup", "lookup": "by_key", "matches": 0, "stop_reason": text}
+    yield {
+        "kind": "envelope",
+        "body": {"ok": False, "error": {"code": "X", "class": "permission", "message": text, "hint": text}},
+    }
+
+
+@LAWFUL
+@given(contracts, PROSE, PROSE)
+def test_prose_changes_nothing_in_any_kind(contract, one, other):
+    for first, second in zip(in_prose(one), in_prose(other), strict=True):
+        assert told(judged(first, contract=contract).decision) == told(judged(second, contract=contract).decision)
+
+
 @LAWFUL
 @given(contracts, st.sampled_from([202, 409, 429, 500, 503]), st.integers(0, 10**7))
 def test_a_servers_wait_is_never_shortened(contract, status, seconds):

@@ -32,6 +32,7 @@ ROWS = [
      "likewise a refusal"),
     (tool({}), UNKNOWN, "an empty result is none"),
     (tool(made({"deleted": 0})), CHECK, "nothing was counted as done"),
+    (tool(made({"saved": False})), CHECK, "it denies it"),
     (tool(made({"created": 1, "updated": 0})), ("success", "applied", "done"), "something was"),
     (tool(made({"id": None})), CHECK, "an empty place where the result should be"),
     (tool(made({"ok": True, "dryRun": True})), CHECK, "it was only tried out"),

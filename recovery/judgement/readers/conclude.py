@@ -24,6 +24,7 @@ from ledger.rules.facts import AttemptFacts
 from ledger.rules.vocabulary import Action, Effect, FailureClass, Phase, Proof, Request, Speaker, Verification
 from recovery.judgement.codes import Code
 from recovery.judgement.documented import Meaning
+from recovery.judgement.error_bodies import ErrorBody
 from recovery.judgement.readers import members
 from recovery.judgement.reading import ItemReading, Reading, Scalar
 from recovery.judgement.waits import Wait, moment
@@ -43,6 +44,8 @@ class Seen:
     network_attempts: int = 1
     wait: Wait | None = None
     field: str | None = None
+    body: ErrorBody | None = None
+    """Where a rejected member may be named; looked at only when one was rejected."""
     owner_code: str | None = None
     receipt: Mapping[str, Scalar] = member(default_factory=dict)
     items: tuple[ItemReading, ...] = ()
@@ -51,6 +54,11 @@ class Seen:
     read: tuple[str, ...] = ()
     unread: tuple[str, ...] = ()
     violations: tuple[str, ...] = ()
+
+    @property
+    def rejected(self) -> str | None:
+        """The rejected member, as a path into the call."""
+        return self.field or (self.body.field if self.body is not None else None)
 
     @property
     def ours_is_open(self) -> bool:
@@ -126,7 +134,7 @@ def conclude(meaning: Meaning, seen: Seen, *, remedy: Action | None = None) -> R
             proof=meaning.proof,
             code=meaning.code,
             remedy=remedy or meaning.remedy,
-            field=seen.field or meaning.field if meaning.failure_class is FailureClass.INVALID_REQUEST else None,
+            field=seen.rejected or meaning.field if meaning.failure_class is FailureClass.INVALID_REQUEST else None,
             foreign_only=meaning.foreign_only,
         ),
         seen,
@@ -151,7 +159,7 @@ def _by_error_rule(index: int, error: CompiledError, context: Context, seen: See
             proof=None if rule.effect is Effect.UNKNOWN else Proof.CONTRACT_RULE,
             code=rule.code or Code.CONTRACT_RULE,
             remedy=None,
-            field=rule.field or (seen.field if rule.failure_class is FailureClass.INVALID_REQUEST else None),
+            field=rule.field or (seen.rejected if rule.failure_class is FailureClass.INVALID_REQUEST else None),
             hint=error.hint.told(context) if error.hint is not None else None,
             alternatives=error.legal_alternatives(context),
         ),

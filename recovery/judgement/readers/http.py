@@ -111,7 +111,7 @@ def read(
             now=now,
             refused_by_limiter=limited,
         ),
-        field=error.field if answer.status >= 400 or error.tells is Tells.ERROR else None,
+        body=error,
         owner_code=error.codes[0] if error.codes else None,
         quoted=error.quoted,
         read=looked_at,

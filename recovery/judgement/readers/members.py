@@ -62,5 +62,8 @@ def network_attempts(observation: Mapping[str, Any]) -> int:
 
 def split(observation: Mapping[str, Any], known: frozenset[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The names of the members that are looked at, and of those that nothing here knows (at most fifty)."""
-    names = sorted(str(name)[:100] for name in observation)
-    return tuple(name for name in names if name in known), tuple(name for name in names if name not in known)[:50]
+    names = sorted([name if isinstance(name, str) else str(name) for name in observation])
+    looked_at = [name for name in names if name in known]
+    if len(looked_at) == len(names):
+        return tuple(looked_at), ()
+    return tuple(looked_at), tuple([name[:100] for name in names if name not in known][:50])

@@ -109,7 +109,7 @@ def with_error(seen: Seen, error: ErrorBody) -> Seen:
     """What a body names of itself, for the reading."""
     return replace(
         seen,
-        field=error.field or seen.field,
+        body=error,
         owner_code=error.codes[0] if error.codes else seen.owner_code,
         quoted=error.quoted or seen.quoted,
     )

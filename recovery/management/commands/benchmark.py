@@ -7,10 +7,11 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandParser
 
-from recovery.benchmarks import digest, footprint, intake, recovery
+from recovery.benchmarks import decide, digest, footprint, intake, recovery
 from recovery.benchmarks.rounds import VoidRunError
 
 BENCHMARKS: dict[str, Callable[..., Iterator[dict[str, Any]]]] = {
+    "decide": decide.run,
     "digest": digest.run,
     "footprint": footprint.run,
     "intake": intake.run,
