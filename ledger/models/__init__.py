@@ -7,6 +7,7 @@ from ledger.models.evidence import Evidence, Original
 from ledger.models.heartbeat import Heartbeat
 from ledger.models.journal import Journal
 from ledger.models.operation import Operation, Revision, Schedule
+from ledger.models.run import Run
 from ledger.models.workspace import ApiToken, Membership, Person, Workspace
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "Owner",
     "Person",
     "Revision",
+    "Run",
     "Schedule",
     "Tool",
     "Workspace",

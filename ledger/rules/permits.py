@@ -13,6 +13,7 @@ The first refusal that holds is the answer:
 | a wait has not ended                              | WAIT_NOT_OVER        | ask again then                |
 | a budget has ended                                | …_BUDGET_ENDED       | stop                          |
 | a repeat of a write has no licence                | (the refusal's code) | wait for reconciliation       |
+| the run's time or its dispatches have ended       | RUN_DEADLINE_PASSED, RUN_DISPATCHES_BUDGET_ENDED | stop |
 """
 
 from dataclasses import dataclass, replace
@@ -22,6 +23,7 @@ from ledger.rules.contract import Contract
 from ledger.rules.decision import Decision
 from ledger.rules.facts import Facts
 from ledger.rules.licences import Refusal, may_repeat
+from ledger.rules.runs import RunBudget
 from ledger.rules.vocabulary import Action, Effect, FailureClass, Licence, Outcome, State
 
 SKEW = timedelta(seconds=2)
@@ -47,11 +49,18 @@ class Granted:
 
 
 def may_dispatch(
-    *, facts: Facts, contract: Contract, decision: Decision | None, holder: str | None, now: datetime
+    *,
+    facts: Facts,
+    contract: Contract,
+    decision: Decision | None,
+    holder: str | None,
+    now: datetime,
+    run: RunBudget | None = None,
 ) -> Granted | Decision:
     """A permit's terms, or the decision that says why there is none.
 
-    `decision` is the operation's current one; `holder` names another operation that holds the same identity.
+    `decision` is the operation's current one; `holder` names another operation that holds the same identity; `run` is
+    the budget of the agent's run, where that is registered.
     """
     refusal = _refused_outright(facts=facts, decision=decision, holder=holder, now=now)
     if refusal is not None:
@@ -68,7 +77,11 @@ def may_dispatch(
             if isinstance(allowed, Refusal):
                 return _refuse(facts, now, allowed.code, allowed.sentence, action=_what_instead(facts))
             licence = allowed
+    if run is not None and (refusal := _refused_by_run(facts=facts, run=run, now=now)) is not None:
+        return refusal
     ends = facts.deadline_at or now + contract.deadline
+    if run is not None and run.deadline_at is not None:
+        ends = min(ends, run.deadline_at)
     dispatch_by = min(now + contract.dispatch_within, ends)
     timeout = min(contract.timeout, ends - now)
     return Granted(
@@ -156,6 +169,23 @@ def _refused_repeat(*, facts: Facts, decision: Decision | None, retries: bool, n
                 f"The budget of {budget.limit} {name.replace('_', ' ')} is used up.",
                 action=Action.STOP if facts.is_read or facts.effect is Effect.NONE else Action.ESCALATE,
             )
+    return None
+
+
+def _refused_by_run(*, facts: Facts, run: RunBudget, now: datetime) -> Decision | None:
+    action = Action.STOP if facts.is_read or facts.effect in (Effect.NONE, Effect.APPLIED) else Action.ESCALATE
+    if run.over(now=now):
+        return _refuse(
+            facts, now, "RUN_DEADLINE_PASSED", "The run's time has ended; nothing more is sent for it.", action=action
+        )
+    if run.spent:
+        return _refuse(
+            facts,
+            now,
+            "RUN_DISPATCHES_BUDGET_ENDED",
+            "The run has used up its dispatches; nothing more is sent for it.",
+            action=action,
+        )
     return None
 
 

@@ -24,6 +24,13 @@ from ledger.rules.payload import canonical, shown
 CHANNEL = "operation_changed"
 """Waiting requests listen here; the payload is the operation's uuid."""
 
+RUN_SPENT = (
+    "UPDATE run SET dispatches = dispatches + 1, latest_end = greatest(latest_end, %(spends_end)s) FROM {source} "
+    "WHERE run.workspace_id = %(spends_workspace)s AND run.name = %(spends_name)s"
+)
+"""Counts a dispatch for its run, when `source` gave a row and the run is registered. Its constraints refuse one too many, and
+with it the whole statement."""
+
 Row = Mapping[str, Any]
 
 
@@ -53,6 +60,8 @@ class Change:
     originals: tuple[Row, ...] = ()
     revision: Row | None = None
     attestation: Row | None = None
+    spends: Row | None = None
+    """A dispatch to count for the run of this `name`, where the `workspace` has it; `end`: how far the permit reaches."""
 
 
 def write(change: Change) -> int | None:
@@ -88,6 +97,8 @@ def write(change: Change) -> int | None:
         _add(params, parts, f"evidence{number}", {**piece, "seq": seq, "detail": _json(piece["detail"])})
     if change.attestation:
         _add(params, parts, "attestation", change.attestation)
+    if change.spends:
+        _add(params, parts, "spends", change.spends)
     rows = execute(_statement(tuple(parts), change.next_check_at is None), params)
     return rows[0][0] if rows else None
 
@@ -157,6 +168,8 @@ def _statement(parts: tuple[tuple[str, tuple[str, ...]], ...], unscheduled: bool
                 "covers AS (UPDATE attempt SET effect = %(covers_effect)s, proof = %(covers_proof)s FROM changed "
                 "WHERE attempt.operation = changed.id AND attempt.effect IN ('unknown', 'pending', 'partial'))"
             )
+        elif part == "spends":
+            pieces.append(f"spends AS ({RUN_SPENT.format(source='changed')})")
         else:
             table = _TABLES[part.rstrip("0123456789")]
             values = ", ".join(f"%({part}_{name})s" for name in columns)

@@ -13,14 +13,17 @@ from ledger.database import execute
 from ledger.errors import LawBroken, constraint_of
 from ledger.identifiers import new_id
 from ledger.queries.facts import Held
+from ledger.queries.run import run_budget
 from ledger.rules.budgets import limits
 from ledger.rules.contract import Contract, idempotency_key
 from ledger.rules.decision import Decision
 from ledger.rules.facts import AttemptFacts, Budget, Facts
 from ledger.rules.payload import raw
 from ledger.rules.permits import Granted, may_dispatch
+from ledger.rules.runs import RunBudget
 from ledger.rules.vocabulary import Effect, Licence, Request, State, Verification
-from ledger.transitions.change import Change, entry, stored_decision
+from ledger.transitions.change import RUN_SPENT, Change, entry, stored_decision
+from ledger.transitions.run import RUN_LAWS, spends
 
 IDENTITY = "one_unsettled_operation_holds_an_identity"
 MOST_TRIES = 20
@@ -67,16 +70,20 @@ def open_operation(*, intent: Intent, now: datetime) -> Opened | None:
 
     One statement, one durable transaction: operation, payload, revision 1, history row, schedule row and,
     where asked for and allowed, attempt-01. When another unsettled operation holds the same identity the intent
-    is recorded all the same, without a permit, and `refusal` names the holder.
+    is recorded all the same, without a permit, and `refusal` names the holder; likewise when the run's budget has ended.
     """
-    if intent.identity_digest is None:
-        return _insert(intent=intent, now=now, holds_identity=False, holder=None)
-    holder = None
+    holder: str | None = None
+    run: RunBudget | None = None
     for _ in range(MOST_TRIES):
+        holds = intent.identity_digest is not None and holder is None
         try:
-            return _insert(intent=intent, now=now, holds_identity=holder is None, holder=holder)
+            return _insert(intent=intent, now=now, holds_identity=holds, holder=holder, run=run)
         except IntegrityError as error:
-            if constraint_of(error) != IDENTITY:
+            law = constraint_of(error)
+            if law in RUN_LAWS and intent.agent is not None:
+                run = run_budget(workspace_id=intent.workspace_id, name=intent.agent["run"])
+                continue
+            if law != IDENTITY or intent.identity_digest is None:
                 raise
         # Another operation holds the identity, or settled in this very moment; or it is this one, recorded just now.
         rows = execute(
@@ -87,12 +94,14 @@ def open_operation(*, intent: Intent, now: datetime) -> Opened | None:
     raise LawBroken(f"the identity of {intent.operation_id} was taken and released {MOST_TRIES} times in a row")
 
 
-def _insert(*, intent: Intent, now: datetime, holds_identity: bool, holder: str | None) -> Opened | None:
+def _insert(
+    *, intent: Intent, now: datetime, holds_identity: bool, holder: str | None, run: RunBudget | None
+) -> Opened | None:
     id = new_id()
     fresh = _facts(intent, state=State.OPEN, attempts=())
     terms: Granted | Decision | None = None
     if intent.wants_permit:
-        terms = may_dispatch(facts=fresh, contract=intent.contract, decision=None, holder=holder, now=now)
+        terms = may_dispatch(facts=fresh, contract=intent.contract, decision=None, holder=holder, now=now, run=run)
     permit = terms if isinstance(terms, Granted) else None
     refusal = terms if isinstance(terms, Decision) else None
     key = idempotency_key(intent.contract, operation_id=intent.operation_id, revision=1) if permit else None
@@ -154,7 +163,12 @@ def _insert(*, intent: Intent, now: datetime, holds_identity: bool, holder: str 
         "next_check_at": change.next_check_at,
         **{f"attempt_{name}": value for name, value in (attempt or {}).items()},
     }
-    rows = execute(_OPEN_WITH_PERMIT if attempt else _OPEN, params)
+    spent = spends(agent=intent.agent, workspace_id=intent.workspace_id, terms=permit, now=now) if permit else None
+    if spent is not None:
+        params |= {f"spends_{name}": value for name, value in spent.items()}
+        rows = execute(_OPEN_WITH_PERMIT_IN_RUN, params)
+    else:
+        rows = execute(_OPEN_WITH_PERMIT if attempt else _OPEN, params)
     if not rows:
         return None
     attempts = (attempt_facts(attempt, digest=intent.payload_digest),) if attempt else ()
@@ -272,7 +286,7 @@ _ZEROS = (
 )  # fmt: skip
 
 
-def _statement(*, with_permit: bool) -> str:
+def _statement(*, with_permit: bool, in_run: bool = False) -> str:
     parts = {
         "opened": (
             "INSERT INTO operation (id, version, revision, created_at, changed_at, "  # noqa: S608 - names are ours
@@ -299,8 +313,11 @@ def _statement(*, with_permit: bool) -> str:
             f"INSERT INTO attempt (operation, {', '.join(_ATTEMPT)}) "  # noqa: S608
             f"SELECT id, {', '.join(f'%(attempt_{name})s' for name in _ATTEMPT)} FROM opened"
         )
+    if in_run:
+        parts["spends"] = RUN_SPENT.format(source="opened")
     return "WITH " + ",\n".join(f"{name} AS ({sql})" for name, sql in parts.items()) + "\nSELECT id FROM opened"
 
 
 _OPEN = _statement(with_permit=False)
 _OPEN_WITH_PERMIT = _statement(with_permit=True)
+_OPEN_WITH_PERMIT_IN_RUN = _statement(with_permit=True, in_run=True)

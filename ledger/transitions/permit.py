@@ -7,13 +7,16 @@ from django.db import IntegrityError
 
 from ledger.errors import constraint_of
 from ledger.queries.facts import Held, holder_of
+from ledger.queries.run import run_budget
 from ledger.rules.contract import idempotency_key
 from ledger.rules.decision import Decision
 from ledger.rules.permits import Granted, may_dispatch
+from ledger.rules.runs import RunBudget
 from ledger.rules.stored import decision_from
 from ledger.rules.vocabulary import Effect, State
 from ledger.transitions.change import Change, write
-from ledger.transitions.open import IDENTITY, attempt_facts, attempt_row
+from ledger.transitions.open import IDENTITY, MOST_TRIES, attempt_facts, attempt_row
+from ledger.transitions.run import RUN_LAWS, spends
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +36,25 @@ def request_permit(*, held: Held, actor: str) -> Permitted | Decision | None:
     Returns the permit; or the decision that refuses it, with nothing written; or None when the operation moved
     since `held` was read (read again and ask again).
     """
-    now = held.now
+    run: RunBudget | None = None
+    for _ in range(MOST_TRIES):
+        terms = _terms(held, run)
+        if isinstance(terms, Decision):
+            return terms
+        try:
+            return _open_attempt(held, terms, actor=actor)
+        except IntegrityError as error:
+            law = constraint_of(error)
+            # Somebody took the attempt or the identity in the same moment: read again, the rules have the sentence.
+            if law in (IDENTITY, "one_attempt_in_flight"):
+                return None
+            if law not in RUN_LAWS or held.agent is None:
+                raise
+            run = run_budget(workspace_id=held.workspace_id, name=held.agent["run"])
+    return None
+
+
+def _terms(held: Held, run: RunBudget | None) -> Granted | Decision:
     holder = None
     if held.identity_digest is not None and not held.holds_identity and not held.distinct_intent:
         holder = holder_of(
@@ -42,12 +63,18 @@ def request_permit(*, held: Held, actor: str) -> Permitted | Decision | None:
             identity_digest=held.identity_digest,
             besides=held.id,
         )
-    terms = may_dispatch(
-        facts=held.facts, contract=held.contract, decision=decision_from(held.decision), holder=holder, now=now
+    return may_dispatch(
+        facts=held.facts,
+        contract=held.contract,
+        decision=decision_from(held.decision),
+        holder=holder,
+        now=held.now,
+        run=run,
     )
-    if isinstance(terms, Decision):
-        return terms
-    facts = held.facts
+
+
+def _open_attempt(held: Held, terms: Granted, *, actor: str) -> Permitted | None:
+    facts, now = held.facts, held.now
     number = len(facts.attempts) + 1
     key = idempotency_key(held.contract, operation_id=facts.operation_id, revision=facts.revision)
     row = attempt_row(terms, number=number, revision=facts.revision, key=key, principal=facts.principal, now=now)
@@ -72,14 +99,9 @@ def request_permit(*, held: Held, actor: str) -> Permitted | Decision | None:
         set=columns,
         next_check_at=terms.lapses_at,
         opens=row,
+        spends=spends(agent=held.agent, workspace_id=held.workspace_id, terms=terms, now=now),
     )
-    try:
-        version = write(change)
-    except IntegrityError as error:
-        # Somebody took the attempt or the identity in the same moment: read again, the rules have the sentence.
-        if constraint_of(error) in (IDENTITY, "one_attempt_in_flight"):
-            return None
-        raise
+    version = write(change)
     if version is None:
         return None
     return Permitted(

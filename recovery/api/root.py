@@ -19,6 +19,7 @@ from recovery.api.envelope import Refusal, refused
 from recovery.api.intake import too_large
 from recovery.api.operations import router as operations
 from recovery.api.revisions import router as revisions
+from recovery.api.runs import router as runs
 
 log = structlog.get_logger()
 
@@ -113,6 +114,7 @@ api = EnvelopedAPI(
 api.add_router("", operations)
 api.add_router("", revisions)
 api.add_router("", classify)
+api.add_router("", runs)
 
 
 @api.exception_handler(Refusal)

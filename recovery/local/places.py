@@ -9,10 +9,12 @@ PostgreSQL refuses to run as root, and another user can neither reach nor execut
 may enter. So root gets a folder outside the checkout; no existing folder's rights are ever changed.
 """
 
+import errno
 import hashlib
 import os
 import pwd
 import stat
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -123,9 +125,16 @@ def _all_may_enter(folder: Path) -> bool:
 
 
 def _make_private(folder: Path, *, account: Account | None) -> None:
-    folder.mkdir(mode=0o700)
-    if account is not None:
-        os.chown(folder, account.uid, account.gid, follow_symlinks=False)
+    """Made beside its place and renamed into it, so that processes that begin together see it whole or not at all."""
+    making = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
+    try:
+        if account is not None:
+            os.chown(making, account.uid, account.gid, follow_symlinks=False)
+        making.rename(folder)  # over an empty folder, that is another process's, made a moment ago
+    except OSError as error:
+        making.rmdir()
+        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+            raise
 
 
 def _checked(state: Path, *, uid: int) -> Path:

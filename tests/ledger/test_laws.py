@@ -48,6 +48,15 @@ def signed(second: str) -> str:
     )
 
 
+def run(**columns: str) -> str:
+    """A run of another workspace with these columns (SQL expressions)."""
+    given = {"id": "gen_random_uuid()", "name": "'r'", "dispatches": "0", "questions": "'[]'", "created_at": "now()"}
+    given |= columns
+    return (
+        f"INSERT INTO run (workspace_id, {', '.join(given)}) VALUES (%(their_workspace)s, {', '.join(given.values())})"
+    )
+
+
 NEW_ID = "gen_random_uuid()"
 EVIDENCE = {"id": NEW_ID, "digest": "'\\x01'"}
 ANOTHER = {"id": NEW_ID, "operation_id": "'another'", "holds_identity": "false", "state": "'open'"}
@@ -103,6 +112,23 @@ def rows() -> Iterator[Row]:
         name = f"{table}_is_append_only"
         yield f"DELETE FROM {table}", (DENIED, name), f"no {table} is ever forgotten"
         yield f"TRUNCATE {table} CASCADE", (DENIED, name), f"no {table} is ever forgotten, all at once neither"
+    yield f"{run()}; {run()}", "a_run_has_one_name_in_its_workspace", "one run, one budget"
+    yield (
+        run(dispatches="7", max_dispatches="6"),
+        "a_runs_dispatches_stay_within_its_budget",
+        "a permit beyond the run's budget is none",
+    )
+    yield (
+        run(deadline_at="now()", latest_end="now() + interval '1 second'"),
+        "a_run_sends_nothing_after_its_deadline",
+        "nor one that reaches beyond its time",
+    )
+    for change in ("max_dispatches = 9", "deadline_at = now()", "dispatches = 1", "name = 'another'"):
+        yield (
+            f"{run(dispatches='2', max_dispatches='6')}; UPDATE run SET {change} WHERE name = 'r'",
+            "a_run_keeps_its_budget",
+            "nobody raises a budget, and nothing that was counted is taken back",
+        )
     yield "SELECT 1 FROM journal FOR UPDATE", (DENIED, ""), "a lock on history is a right to change it"
     for changing in ("ALTER TABLE journal DISABLE TRIGGER ALL", "DROP TABLE journal CASCADE"):
         yield changing, (DENIED, ""), "whoever serves requests owns no table"
@@ -527,7 +553,7 @@ def names_in_the_database(connection: psycopg.Connection[Any]) -> set[str]:
     ).fetchall()
     triggers = connection.execute(
         "SELECT t.tgname, t.tgrelid::regclass::text, p.prosrc FROM pg_trigger t JOIN pg_proc p ON p.oid = t.tgfoid "
-        "WHERE NOT t.tgisinternal"
+        "JOIN pg_class c ON c.oid = t.tgrelid WHERE NOT t.tgisinternal AND c.relnamespace = 'public'::regnamespace"
     ).fetchall()
     connection.rollback()
     names = {name for (name,) in [*constraints, *indexes]}
