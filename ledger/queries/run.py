@@ -37,6 +37,7 @@ class RunRow:
 class ReadReport:
     """What a harness reported of one read of the run."""
 
+    operation_id: str
     tool: str
     arguments: Mapping[str, Any]
     """Empty once retention has destroyed them."""
@@ -128,7 +129,7 @@ def run_operations(*, workspace_id: UUID, name: str) -> RunOperations:
 
 def _reports(ids: list[UUID]) -> tuple[ReadReport, ...]:
     rows = execute(
-        "SELECT t.name, p.body, b.body, a.failure_class, e.observed_at FROM evidence e "
+        "SELECT o.operation_id, t.name, p.body, b.body, a.failure_class, e.observed_at FROM evidence e "
         "JOIN operation o ON o.id = e.operation JOIN tool t ON t.id = o.tool_id "
         "JOIN attempt a ON a.operation = e.operation AND a.number = e.attempt "
         "JOIN revision r ON r.operation = a.operation AND r.number = a.revision "
@@ -138,11 +139,12 @@ def _reports(ids: list[UUID]) -> tuple[ReadReport, ...]:
     )
     return tuple(
         ReadReport(
+            operation_id=operation_id,
             tool=tool,
             arguments=orjson.loads(payload) if payload else {},
             observation=orjson.loads(body) if body else None,
             failure_class=FailureClass(failure_class) if failure_class else None,
             at=at,
         )
-        for tool, payload, body, failure_class, at in rows
+        for operation_id, tool, payload, body, failure_class, at in rows
     )

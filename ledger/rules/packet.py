@@ -17,7 +17,7 @@ no sentence of the packet is an owner's.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Any, Final
@@ -34,6 +34,8 @@ class Tried:
 
     at: datetime
     result: ReadResult
+    name: str = ""
+    """What the task calls this read, such as its operation_id; empty: the tool's name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,6 +74,8 @@ class Established:
     revision: str | None
     event_at: datetime | None
     observed_at: datetime | None
+    attempts: tuple[int, ...] = ()
+    """Which attempts of the trace read it, or tried to."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,6 +84,7 @@ class Unverified:
 
     what: str
     why: str
+    attempts: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,6 +92,7 @@ class Trial:
     """One line of the trace."""
 
     number: int
+    name: str
     tool: str
     outcome: ReadOutcome
     at: datetime
@@ -140,11 +146,11 @@ def review_packet(
     """The packet of everything that was tried for one task, oldest first. `stop` is one of `STOPS`."""
     established: list[Established] = []
     unverified: list[Unverified] = []
-    for results in _by_read(tried):
+    for attempts, results in _by_read(tried):
         for part in seen_so_far(results):
             facts, gaps = _of_part(part, results[-1])
-            established += facts
-            unverified += gaps
+            established += [replace(fact, attempts=attempts) for fact in facts]
+            unverified += [replace(gap, attempts=attempts) for gap in gaps]
     unverified += _before_it_was_seen(established)
     for search in searches:
         facts, gaps = _of_search(search)
@@ -161,7 +167,13 @@ def review_packet(
         if question.answered_by is None or question.answered_by not in known
     ]
     trace = tuple(
-        Trial(number=number, tool=each.result.tool, outcome=each.result.outcome, at=each.at)
+        Trial(
+            number=number,
+            name=each.name or each.result.tool,
+            tool=each.result.tool,
+            outcome=each.result.outcome,
+            at=each.at,
+        )
         for number, each in enumerate(tried, start=1)
     )
     return Packet(
@@ -190,12 +202,19 @@ def packet_document(packet: Packet) -> dict[str, Any]:
                 "revision": fact.revision,
                 "event_at": _stamp(fact.event_at),
                 "observed_at": _stamp(fact.observed_at),
+                "attempts": list(fact.attempts),
             }
             for fact in packet.established
         ],
-        "unverified": [{"what": gap.what, "why": gap.why} for gap in packet.unverified],
+        "unverified": [{"what": gap.what, "why": gap.why, "attempts": list(gap.attempts)} for gap in packet.unverified],
         "trace": [
-            {"attempt": each.number, "tool": each.tool, "outcome": each.outcome, "at": _stamp(each.at)}
+            {
+                "attempt": each.number,
+                "name": each.name,
+                "tool": each.tool,
+                "outcome": each.outcome,
+                "at": _stamp(each.at),
+            }
             for each in packet.trace
         ],
     }
@@ -207,22 +226,32 @@ def packet_markdown(packet: Packet) -> str:
     lines += ["", "## Established", ""]
     lines += [_line(fact) for fact in packet.established] or ["Nothing."]
     lines += ["", "## Unverified", ""]
-    lines += [f"- {_code(gap.what)}: {gap.why}" for gap in packet.unverified] or ["Nothing is left open."]
+    lines += [f"- {_code(gap.what)}{_tried_in(gap.attempts)}: {gap.why}" for gap in packet.unverified] or [
+        "Nothing is left open."
+    ]
     if packet.trace:
-        lines += ["", "## What was tried", "", "| attempt | read | outcome | at |", "| --- | --- | --- | --- |"]
         lines += [
-            f"| {each.number} | {_code(each.tool)} | {each.outcome} | {_shown(each.at)} |" for each in packet.trace
+            "",
+            "## What was tried",
+            "",
+            "| attempt | read | tool | outcome | at |",
+            "| --- | --- | --- | --- | --- |",
+        ]
+        lines += [
+            f"| {each.number} | {_code(each.name)} | {_code(each.tool)} | {each.outcome} | {_shown(each.at)} |"
+            for each in packet.trace
         ]
     return "\n".join([*lines, ""])
 
 
-def _by_read(tried: Sequence[Tried]) -> list[list[ReadResult]]:
-    """The results of each logical read, oldest first."""
-    grouped: dict[tuple[str, str], list[ReadResult]] = {}
-    for each in tried:
+def _by_read(tried: Sequence[Tried]) -> Iterator[tuple[tuple[int, ...], list[ReadResult]]]:
+    """Each logical read: which attempts it took, and their results, oldest first."""
+    grouped: dict[tuple[str, str], list[int]] = {}
+    for number, each in enumerate(tried, start=1):
         key = (each.result.tool, digest(dict(each.result.arguments)))
-        grouped.setdefault(key, []).append(each.result)
-    return list(grouped.values())
+        grouped.setdefault(key, []).append(number)
+    for numbers in grouped.values():
+        yield tuple(numbers), [tried[number - 1].result for number in numbers]
 
 
 def _of_part(part: Part, result: ReadResult) -> tuple[list[Established], list[Unverified]]:
@@ -261,18 +290,24 @@ def _of_part(part: Part, result: ReadResult) -> tuple[list[Established], list[Un
 def _before_it_was_seen(established: Sequence[Established]) -> Iterator[Unverified]:
     """What is seen now does not say what was when an earlier event was recorded. A document with a revision names its
     own time."""
-    for event in established:
-        if event.event_at is None:
+    for seen in established:
+        if seen.event_at is not None or seen.revision is not None or seen.observed_at is None:
             continue
-        for seen in established:
-            late = seen.observed_at is not None and seen.observed_at > event.event_at
-            if seen is event or not late or seen.event_at is not None or seen.revision is not None:
-                continue
-            yield Unverified(
-                what=seen.what,
-                why=f"How it was at {_shown(event.event_at)}, when {_code(event.what)} happened, was not read; it was "
-                f"seen at {_shown(seen.observed_at)}.",
-            )
+        before = [
+            (event.event_at, event.what)
+            for event in established
+            if event.event_at is not None and event.event_at < seen.observed_at
+        ]
+        if not before:
+            continue
+        at, what = max(before)
+        more = f" and at {len(before) - 1} earlier events" if len(before) > 1 else ""
+        yield Unverified(
+            what=seen.what,
+            why=f"How it was at {_shown(at)}, when {_code(what)} happened,{more} was not read; it was seen at "
+            f"{_shown(seen.observed_at)}.",
+            attempts=seen.attempts,
+        )
 
 
 def _of_search(search: Search) -> tuple[list[Established], list[Unverified]]:
@@ -347,7 +382,13 @@ def _line(fact: Established) -> str:
     source = f"source {_code(fact.source)}" + (f" revision {_code(fact.revision)}" if fact.revision else "")
     times = [f"happened {_shown(fact.event_at)}"] if fact.event_at else []
     times += [f"seen {_shown(fact.observed_at)}"] if fact.observed_at else []
-    return f"- {_code(fact.what)}: {fact.said} {values} ({'; '.join([source, *times])})"
+    return f"- {_code(fact.what)}{_tried_in(fact.attempts)}: {fact.said} {values} ({'; '.join([source, *times])})"
+
+
+def _tried_in(attempts: Sequence[int]) -> str:
+    if not attempts:
+        return ""
+    return f" (attempt{'s' if len(attempts) > 1 else ''} {', '.join(map(str, attempts))})"
 
 
 def _code(text: str) -> str:

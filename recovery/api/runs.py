@@ -136,7 +136,7 @@ def _packet(row: RunRow, operations: RunOperations) -> Packet:
         questions.append(Question(text=f"{operations.left_out} more operations of this run are not in this packet."))
     return review_packet(
         title=row.name,
-        tried=[Tried(at=report.at, result=_result(report)) for report in operations.reads],
+        tried=[Tried(at=report.at, result=_result(report), name=report.operation_id) for report in operations.reads],
         written=operations.writes,
         questions=questions,
         stop=stop_of(budget=row.budget, states=operations.states, now=row.now),

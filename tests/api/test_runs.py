@@ -364,7 +364,7 @@ def test_writes_stand_beside_reads(api: Api) -> None:
     packet = api.get("/runs/run-1").json()["data"]["packet"]
     assert [(fact["what"], fact["says"]) for fact in packet["established"]] == [("t-1", "It is done.")]
     assert packet["unverified"] == [
-        {"what": "t-2", "why": "Whether it happened is not known. It must not be repeated."}
+        {"what": "t-2", "why": "Whether it happened is not known. It must not be repeated.", "attempts": []}
     ]
 
 

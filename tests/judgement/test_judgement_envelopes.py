@@ -1,9 +1,13 @@
 """What an answer in one of the agents' dialects proves, and how it contradicts itself: a row each, with its reason."""
 
+from datetime import UTC, datetime
+
 import pytest
 from stated import READ, WRITE, broke, judged
 
+from ledger.rules.contract import parse_stated_contract
 from recovery.judgement.reading import ObservationInvalid
+from recovery.judgement.stateless import judge
 
 UNKNOWN = ("unknown_outcome", "unknown", "reconcile")
 CHECK = ("verification", "unknown", "verify")
@@ -144,3 +148,16 @@ def test_a_wrong_shape_names_the_member():
     with pytest.raises(ObservationInvalid) as caught:
         judged({"kind": "envelope", "body": {"isError": 1, "content": []}})
     assert caught.value.field == "result.isError"
+
+
+def test_a_contract_rule_keeps_the_wait_that_the_envelope_asked_for():
+    contract = parse_stated_contract(
+        {
+            "effect": "write",
+            "errors": [{"when": "error.code == 'BUSY'", "class": "transient", "effect": "none", "code": "BUSY"}],
+        }
+    )
+    error = {"code": "BUSY", "class": "transient", "retryable": True, "retry_after_ms": 9000, "field": None}
+    seen = {"kind": "envelope", "body": {"ok": False, "error": {**error, "hint": "", "message": ""}}}
+    decision = judge(contract=contract, history=[], observation=seen, now=datetime(2026, 12, 1, tzinfo=UTC)).decision
+    assert (decision.recovery_action, decision.retry_after_ms) == ("retry", 9000), "a wait is never shortened"

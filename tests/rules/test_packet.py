@@ -272,7 +272,24 @@ def test_the_document_has_times_in_utc_and_names_its_sources():
     assert document["established"][0]["event_at"] == "2026-10-01T09:00:00Z"
     assert {fact["source_id"] for fact in document["established"]} == {"E1-job", "E2-access"}
     assert document["stop_reason"] == "answered"
-    assert document["trace"] == [{"attempt": 1, "tool": CONTEXT, "outcome": "ok", "at": "2026-10-01T09:05:00Z"}]
+    assert document["trace"] == [
+        {"attempt": 1, "name": CONTEXT, "tool": CONTEXT, "outcome": "ok", "at": "2026-10-01T09:05:00Z"}
+    ]
+
+
+def test_two_jobs_are_told_apart_by_the_attempts_that_read_them():
+    task = Task()
+    task.read(CONTEXT, SECOND, job_id="J-42")
+    task.read(CONTEXT, {**FIRST, "job": {**JOB, "id": "J-43", "source_id": "E3"}}, job_id="J-43")
+    packet = task.packet(stop=Stop.BUDGET)
+    assert [(fact.what, fact.attempts) for fact in packet.established] == [
+        ("job", (1,)),
+        ("current_access", (1,)),
+        ("job", (2,)),
+    ]
+    unread = [gap for gap in packet.unverified if gap.why.startswith("It could not be read")]
+    assert [(gap.what, gap.attempts) for gap in unread] == [("current_access", (2,))]
+    assert "`current_access` (attempt 2): It could not be read." in packet_markdown(packet)
 
 
 def test_came_is_what_the_rules_say():

@@ -28,7 +28,7 @@ from recovery.judgement.error_bodies import parsed
 from recovery.judgement.readers import jsonrpc, members
 from recovery.judgement.readers.conclude import begin, by_contract, conclude
 from recovery.judgement.readers.mcp import of_tool_result
-from recovery.judgement.readers.results import of_envelope, of_result
+from recovery.judgement.readers.results import of_envelope, of_result, with_envelope
 from recovery.judgement.reading import Reading
 
 KIND = "envelope"
@@ -63,14 +63,14 @@ def read(
         speaker=seen.speaker,
         phase=seen.phase,
     )
-    ruled = by_contract(context, seen)
+    envelope = read_envelope(body) if isinstance(body, Mapping) and body else None
+    ruled = by_contract(context, with_envelope(seen, envelope) if envelope is not None else seen)
     if ruled is not None:
         return ruled
     if unreadable:
         return conclude(UNREADABLE, seen)
     if not isinstance(body, Mapping) or not body:
         return conclude(TO_BE_CHECKED, seen)
-    envelope = read_envelope(body)
     if envelope is not None:
         return of_envelope(envelope, seen, context)
     if "jsonrpc" in body:

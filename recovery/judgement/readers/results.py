@@ -74,14 +74,7 @@ def of_result(value: Any, seen: Seen, context: Context) -> Reading:
 
 def of_envelope(envelope: Envelope, seen: Seen, context: Context) -> Reading:
     """The reading for an envelope. Its class is believed as far as a refusal goes; its orders never are."""
-    seen = replace(
-        seen,
-        field=envelope.field or seen.field,
-        owner_code=envelope.owner_code or seen.owner_code,
-        wait=envelope.wait or seen.wait,
-        quoted=envelope.quoted or seen.quoted,
-        violations=(*seen.violations, *envelope.violations),
-    )
+    seen = with_envelope(seen, envelope)
     if envelope.meaning is None:
         return _of_data(envelope.data, seen, context)
     if envelope.dialect is Dialect.READ_RESULT and not seen.contract.is_read:
@@ -90,6 +83,18 @@ def of_envelope(envelope: Envelope, seen: Seen, context: Context) -> Reading:
     if envelope.claimed_by_harness:
         seen = replace(seen, speaker=Speaker.HARNESS)
     return conclude(envelope.meaning, seen)
+
+
+def with_envelope(seen: Seen, envelope: Envelope) -> Seen:
+    """What an envelope names of itself, for the reading, whichever rule then says what it means."""
+    return replace(
+        seen,
+        field=envelope.field or seen.field,
+        owner_code=envelope.owner_code or seen.owner_code,
+        wait=envelope.wait or seen.wait,
+        quoted=envelope.quoted or seen.quoted,
+        violations=(*seen.violations, *envelope.violations),
+    )
 
 
 def _of_data(data: Any, seen: Seen, context: Context) -> Reading:
