@@ -400,7 +400,8 @@ LENGTHS: list[tuple[bytes, dict[str, Any], int, str]] = [
 @pytest.mark.parametrize(("body", "environ", "status", "why"), LENGTHS, ids=[why for *_, why in LENGTHS])
 def test_lengths(api: Api, body: bytes, environ: dict[str, Any], status: int, why: str) -> None:
     got, answer = sent(api, body, **environ)
-    assert got == status, (why, answer)
+    # Whichever length comes first records the operation; the others find it recorded.
+    assert got in ((200, 201) if status == 200 else (status,)), (why, answer)
     assert answer["ok"] is (status < 300)
 
 

@@ -111,7 +111,7 @@ def visit(browser: Browser, site: str, stage: Stage, complaints: list[str]) -> I
         page.fill("#username", f"{username}{stage.suffix}")
         page.fill("#password", PASSWORD)
         page.click("button:has-text('Sign in')")
-        page.wait_for_url("**/queue/")
+        page.wait_for_url("**/queue/", timeout=90_000)
         page.goto(path)
         return page
 

@@ -23,7 +23,7 @@ from tests.owners.fault_proxy import FaultProxy
 from tests.owners.fixtures import Collection
 from tests.owners.kinto import AUTHORIZATION, CREDENTIAL, TOOL
 
-CLAIM_SECONDS = 4
+CLAIM_SECONDS = 10
 """How long a claim lasts here: 30 s in production, and a test of a kill waits for its end."""
 SHUFFLE = "ASCERTAIN_SHUFFLE"
 """With a number in it the tests run in another order, told by that number (`make soak`)."""
