@@ -58,4 +58,4 @@ soak: env
 
 pictures: env
 	@$(BIN)/python -m recovery.local.machine chromium
-	$(BIN)/python tests/browser/pictures.py
+	$(BIN)/python manage.py pictures

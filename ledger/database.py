@@ -18,6 +18,8 @@ def execute(sql: str, params: Mapping[str, Any] | Sequence[Any] = ()) -> list[tu
         django.db.IntegrityError: a constraint refused it; its name is in `ledger.errors`.
         django.db.OperationalError: the database could not be reached or the connection broke.
     """
-    with closing(connection.cursor()) as cursor:
-        cursor.execute(sql, params)
-        return cursor.fetchall() if cursor.description else []
+    with closing(connection.cursor()) as wrapped:
+        wrapped.execute(sql, params)
+        # psycopg's own cursor has the rows already. Its `description` would build an object a column to say so.
+        cursor = wrapped.cursor
+        return cursor.fetchall() if cursor.rownumber is not None else []

@@ -17,6 +17,7 @@ from ledger.rules.payload import shown
 from ledger.rules.vocabulary import (
     Effect,
     FailureClass,
+    Guarantee,
     Licence,
     Outcome,
     Proof,
@@ -66,9 +67,6 @@ COLUMNS = """
         a.licence, a.opened_at, a.dispatch_by, a.lapses_at, a.closed_at, a.effect, a.proof, a.failure_class,
         a.network_attempts) ORDER BY a.number)
      FROM attempt a JOIN revision r ON r.operation = a.operation AND r.number = a.revision WHERE a.operation = o.id),
-    o.identity_digest IS NOT NULL AND EXISTS (SELECT 1 FROM operation later
-        WHERE later.workspace_id = o.workspace_id AND later.tool_id = o.tool_id AND later.identity_digest = o.identity_digest
-          AND later.created_at > o.created_at AND later.first_sent_at IS NOT NULL),
     now()
 """
 JOINS = """
@@ -126,7 +124,7 @@ def from_row(row: tuple[Any, ...]) -> Held:
         repairs, retries, polls, replans, network_attempts, cost, deadline_at, reconcile_until,
         first_sent_at, escalated_at, decision, agent, identity_digest, holds_identity, distinct_intent,
         awaits_signature, created_at, changed_at, owner_name, owner_url, next_check_at,
-        attempts, touched_since, now, known_digest,
+        attempts, now, known_digest,
     ) = row  # fmt: skip
     contract = contract_by_id(contract_id)
     used: dict[str, int | float] = {
@@ -164,7 +162,8 @@ def from_row(row: tuple[Any, ...]) -> Held:
             deadline_at=deadline_at,
             reconcile_until=reconcile_until,
             first_sent_at=first_sent_at,
-            touched_since=touched_since,
+            touched_since=contract.idempotency.guarantee is Guarantee.NATURAL
+            and _touched_since(workspace_id, tool_id, identity_digest, created_at),
             escalated=escalated_at is not None,
         ),
         now=now,
@@ -182,6 +181,18 @@ def from_row(row: tuple[Any, ...]) -> Held:
         escalated_at=escalated_at,
         next_check_at=next_check_at,
     )
+
+
+def _touched_since(workspace_id: UUID, tool_id: UUID, identity_digest: bytes | None, created_at: datetime) -> bool:
+    """Whether a later operation of the same identity was sent. Only repeats by natural idempotency ask (licences.py)."""
+    if identity_digest is None:
+        return False
+    rows = execute(
+        "SELECT EXISTS (SELECT 1 FROM operation WHERE workspace_id = %s AND tool_id = %s AND identity_digest = %s "
+        "AND created_at > %s AND first_sent_at IS NOT NULL)",
+        [workspace_id, tool_id, identity_digest, created_at],
+    )
+    return bool(rows[0][0])
 
 
 def _listed(attempts: Any) -> list[list[Any]]:

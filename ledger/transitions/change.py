@@ -19,7 +19,7 @@ import orjson
 
 from ledger.database import execute
 from ledger.rules.decision import Decision
-from ledger.rules.payload import canonical, shown
+from ledger.rules.payload import shown
 
 CHANNEL = "operation_changed"
 """Waiting requests listen here; the payload is the operation's uuid."""
@@ -105,33 +105,31 @@ def write(change: Change) -> int | None:
 
 def entry(change: Change) -> str:
     """The history row's text: what the operation's row became, and what came with it."""
-    told: dict[str, Any] = {"set": _plain(change.set), **_plain(change.said)}
+    told: dict[str, Any] = {"set": change.set, **change.said}
     if change.opens:
-        told["opens"] = _plain(change.opens)
+        told["opens"] = change.opens
     if change.closes:
-        told["closes"] = _plain(change.closes)
+        told["closes"] = change.closes
     if change.covers:
-        told["covers"] = _plain(change.covers)
+        told["covers"] = change.covers
     if change.revision:
-        told["revision"] = _plain(change.revision)
+        told["revision"] = change.revision
     if change.evidence:
         told["evidence"] = [
-            {name: _plain(piece[name]) for name in ("id", "digest", "source", "speaker", "outcome", "effect")}
+            {name: piece[name] for name in ("id", "digest", "source", "speaker", "outcome", "effect")}
             for piece in change.evidence
         ]
-    return canonical(told).decode()
+    return _told(told)
 
 
 def stored_decision(decision: Decision) -> dict[str, Any]:
     """A decision as the operation's row and the history keep it: only what it says, no empty members."""
-    kept: dict[str, Any] = {}
-    for name in Decision.__dataclass_fields__:
-        value = getattr(decision, name)
-        if value is not None and value != ():
-            kept[name] = _plain(value)
+    said = {name: getattr(decision, name) for name in _DECISION}
+    kept: dict[str, Any] = orjson.loads(_told({name: value for name, value in said.items() if value not in (None, ())}))
     return kept
 
 
+_DECISION = tuple(Decision.__dataclass_fields__)
 _TABLES = {
     "original": "original",
     "evidence": "evidence",
@@ -149,6 +147,7 @@ def _add(params: dict[str, Any], parts: list[tuple[str, tuple[str, ...]]], part:
 
 @cache
 def _statement(parts: tuple[tuple[str, tuple[str, ...]], ...], unscheduled: bool) -> str:
+    # Rows are found by the id itself: joined on `changed`, a plan made while tables were empty would read all of them.
     pieces: list[str] = []
     for part, columns in parts:
         if part == "set":
@@ -161,12 +160,12 @@ def _statement(parts: tuple[tuple[str, tuple[str, ...]], ...], unscheduled: bool
             assigned = ", ".join(f"{name} = %(closes_{name})s" for name in columns if name != "number")
             pieces.append(
                 f"closes AS (UPDATE attempt SET {assigned} FROM changed "  # noqa: S608
-                "WHERE attempt.operation = changed.id AND attempt.number = %(closes_number)s)"
+                "WHERE attempt.operation = %(id)s AND attempt.number = %(closes_number)s)"
             )
         elif part == "covers":
             pieces.append(
                 "covers AS (UPDATE attempt SET effect = %(covers_effect)s, proof = %(covers_proof)s FROM changed "
-                "WHERE attempt.operation = changed.id AND attempt.effect IN ('unknown', 'pending', 'partial'))"
+                "WHERE attempt.operation = %(id)s AND attempt.effect IN ('unknown', 'pending', 'partial'))"
             )
         elif part == "spends":
             pieces.append(f"spends AS ({RUN_SPENT.format(source='changed')})")
@@ -181,7 +180,7 @@ def _statement(parts: tuple[tuple[str, tuple[str, ...]], ...], unscheduled: bool
         "SELECT changed.id, changed.version, %(at)s, %(verb)s, %(actor)s, %(entry)s, ''::bytea FROM changed)"
     )
     if unscheduled:
-        pieces.append("scheduled AS (DELETE FROM schedule USING changed WHERE schedule.operation = changed.id)")
+        pieces.append("scheduled AS (DELETE FROM schedule USING changed WHERE schedule.operation = %(id)s)")
     else:
         pieces.append(
             "scheduled AS (INSERT INTO schedule (operation, next_check_at) SELECT changed.id, %(next_check_at)s FROM changed "
@@ -203,20 +202,17 @@ def _json(value: Any) -> str:
     return orjson.dumps(value).decode()
 
 
+def _told(value: Any) -> str:
+    """JSON as the history keeps it: members in order, times in UTC to the microsecond."""
+    return orjson.dumps(value, default=_plain, option=orjson.OPT_SORT_KEYS | orjson.OPT_UTC_Z).decode()
+
+
 def _plain(value: Any) -> Any:
-    """A value as the history tells it: JSON only, times in UTC to the microsecond, digests by name."""
-    if isinstance(value, Mapping):
-        return {name: _plain(inner) for name, inner in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(inner) for inner in value]
-    if isinstance(value, datetime):
-        return value.isoformat().replace("+00:00", "Z")
+    """What JSON has no form for, as the history tells it: digests by name, exact numbers as text."""
     if isinstance(value, bytes | memoryview):
         return shown(value)
-    if isinstance(value, UUID):
-        return str(value)
     if isinstance(value, Decimal):
         return str(value)
-    if isinstance(value, Enum):
-        return value.value
-    return value
+    if isinstance(value, Mapping):
+        return dict(value)
+    raise TypeError(f"{type(value).__name__} cannot be told in the history")

@@ -13,7 +13,7 @@ from django.conf import settings
 from django.db import connection
 from django.test import Client
 
-from recovery.benchmarks.load import _OBSERVED, intent
+from recovery.benchmarks.load import OBSERVED, intent
 from recovery.benchmarks.stage import Stage
 from recovery.local.binaries import programs
 from recovery.local.places import place
@@ -42,17 +42,17 @@ def capturing() -> Iterator[Captured]:
         yield kept
 
 
-def one_operation(stage: Stage, *, name: str) -> tuple[Captured, Captured]:
+def one_operation(*, token: str, name: str) -> tuple[Captured, Captured]:
     """Record and report one operation in process; the statements of each of the two requests."""
     client = Client()
-    headers = {"Authorization": f"Bearer {stage.token}"}
+    headers = {"Authorization": f"Bearer {token}"}
     with capturing() as opened:
         answer = client.post("/api/v1/operations", intent(name), content_type="application/json", headers=headers)
     if answer.status_code != 201:
         raise RuntimeError(answer.content.decode())
     with capturing() as reported:
         path = f"/api/v1/operations/{name}/attempts/attempt-01/observations"
-        answer = client.post(path, _OBSERVED, content_type="application/json", headers=headers)
+        answer = client.post(path, OBSERVED, content_type="application/json", headers=headers)
     if answer.status_code != 200:
         raise RuntimeError(answer.content.decode())
     return opened, reported
@@ -60,9 +60,11 @@ def one_operation(stage: Stage, *, name: str) -> tuple[Captured, Captured]:
 
 def pgbench_script(stage: Stage) -> str:
     """One operation as two plain transactions, with fresh names and ids for each run of the script."""
-    one_operation(stage, name="warm-up")  # contracts and the like are read once per process; that is not per operation
+    one_operation(
+        token=stage.token, name="warm-up"
+    )  # contracts and the like are read once per process; that is not per operation
     name = "captured-operation"
-    opened, reported = one_operation(stage, name=name)
+    opened, reported = one_operation(token=stage.token, name=name)
     with psycopg.connect(stage.app_url) as plain:
         texts = [[_literal(plain, sql, params) for sql, params in part.statements] for part in (opened, reported)]
         [(kept, digest, identity)] = plain.execute(

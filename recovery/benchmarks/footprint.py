@@ -1,10 +1,13 @@
 """`footprint`: what one operation costs the database, the disk and the memory. Counts, not times."""
 
+import select
+import socket
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -21,18 +24,21 @@ from ledger.transitions.open import Intent, open_operation
 from ledger.transitions.passing_of_time import lapse_attempt
 from recovery.benchmarks.captured import one_operation, pgbench_script, run_pgbench
 from recovery.benchmarks.intake import drive
+from recovery.benchmarks.rounds import VoidRunError
 from recovery.benchmarks.stage import Stage, stage, web
 from recovery.judgement.decide import decide_lookup
 
 SETTLED = 2_000
+WAITING = 150
+"""Requests; a worker holds at most 100 and the system spreads them unevenly over two."""
 ANSWER = '{"id": "T-1", "state": "open", "title": "Export broken"}'
 
 
 def run(*, rounds: int = 5) -> Iterator[dict[str, Any]]:  # noqa: ARG001 - counts need no rounds
     """A line for each figure."""
     with stage() as here:
-        opened, reported = one_operation(here, name="first")
-        opened, reported = one_operation(here, name="second")
+        one_operation(token=here.token, name="first")  # reads the contract once per process
+        opened, reported = one_operation(token=here.token, name="second")
         trips = len(opened.statements) + len(reported.statements)
         yield _line("footprint/round-trips", trips, unit="statements an operation", target="≤ 4", met=trips <= 4)
         commits, wal = _through_http(here)
@@ -218,12 +224,40 @@ def _memory() -> Iterator[dict[str, Any]]:
             ready = time.monotonic() - began
             drive(here, port=port, seconds=3, prefix="memory")
             resident = max(_resident(child) for child in _children(pid))
+            grown = _grown_by_waiting(here, port=port, workers=_children(pid))
         yield _line("footprint/start", ready, unit="seconds from start to ready", target="≤ 10", met=ready <= 10)
         yield _line("footprint/web", resident, unit="MB resident in a web worker", target="≤ 130", met=resident <= 130)
+        yield _line(
+            "footprint/waiting",
+            grown,
+            unit=f"MB more in all web workers with {WAITING} waiting",
+            target="≤ 20",
+            met=grown <= 20,
+        )
         resident = _worker_memory(here)
         yield _line(
             "footprint/worker", resident, unit="MB resident in a task worker", target="≤ 130", met=resident <= 130
         )
+
+
+def _grown_by_waiting(here: Stage, *, port: int, workers: list[int]) -> float:
+    """Megabytes that the workers take more while requests wait for an operation to move."""
+    one_operation(token=here.token, name="awaited")
+    ask = (
+        "GET /api/v1/operations/awaited?wait=20 HTTP/1.1\r\n"
+        f"Host: 127.0.0.1:{port}\r\nAuthorization: Bearer {here.token}\r\n\r\n"
+    ).encode()
+    before = sum(_resident(worker) for worker in workers)
+    with ExitStack() as stack:
+        waiting = [stack.enter_context(socket.create_connection(("127.0.0.1", port))) for _ in range(WAITING)]
+        for connection in waiting:
+            connection.sendall(ask)
+        time.sleep(5)
+        grown = sum(_resident(worker) for worker in workers) - before
+        answered, _, _ = select.select(waiting, [], [], 0)
+    if answered:
+        raise VoidRunError(f"{len(answered)} of {WAITING} requests did not wait")
+    return grown
 
 
 def _worker_memory(here: Stage) -> float:

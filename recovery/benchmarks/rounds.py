@@ -89,7 +89,7 @@ def line(*, name: str, rounds: list[Round], unit: str, target: str, met: Callabl
         "ratios": [_rounded(one) for one in ratios],
         "unit": unit,
         "n": len(counted),
-        "rounds": len(rounds),
+        "void": len(rounds) - len(counted),
         "p50": _middle(round.ours.p50 for round in counted if round.ours.p50 is not None),
         "p99": _middle(round.ours.p99 for round in counted if round.ours.p99 is not None),
         "cpu_ms": _middle(round.ours.cpu_ms for round in counted if round.ours.cpu_ms is not None),
