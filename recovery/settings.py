@@ -1,5 +1,6 @@
 """Django's settings. Everything that differs between machines comes from the environment (see .env.example)."""
 
+import hashlib
 import logging
 import os
 import secrets
@@ -17,13 +18,16 @@ LOCAL = pointer(BASE_DIR)
 """Where the embedded PostgreSQL stands, when `make up` has made one and no DATABASE_URL is given."""
 
 
-def _secret_key() -> str:
-    """ASCERTAIN_SECRET_KEY, else one kept beside the embedded database, else a new one that signs people out on restart."""
+def _secret_key(database_url: str) -> str:
+    """ASCERTAIN_SECRET_KEY, else one kept beside the embedded database, else one made from the database's password."""
     if given := os.environ.get("ASCERTAIN_SECRET_KEY"):
         return given
     kept = BASE_DIR / ".local" / "secret_key"
     if kept.exists():
         return kept.read_text().strip()
+    if urlsplit(database_url).password:
+        # The same in every process of a server: with a key each, a session of one would be refused by the next.
+        return hashlib.sha256(f"ascertain sessions {database_url}".encode()).hexdigest()
     return secrets.token_urlsafe(50)
 
 
@@ -49,12 +53,12 @@ def _database(url: str) -> dict[str, Any]:
     }
 
 
-SECRET_KEY = _secret_key()
+DATABASE_URL = os.environ.get("DATABASE_URL") or (LOCAL or {}).get("app_url", "")
+SECRET_KEY = _secret_key(DATABASE_URL)
 DEBUG = os.environ.get("ASCERTAIN_DEBUG", "") == "true"
 ALLOWED_HOSTS = os.environ.get("ASCERTAIN_ALLOWED_HOSTS", "127.0.0.1,localhost,[::1]").split(",")
 CSRF_TRUSTED_ORIGINS = [o for o in os.environ.get("ASCERTAIN_TRUSTED_ORIGINS", "").split(",") if o]
 
-DATABASE_URL = os.environ.get("DATABASE_URL") or (LOCAL or {}).get("app_url", "")
 OWNER_DATABASE_URL = os.environ.get("ASCERTAIN_OWNER_DATABASE_URL") or (
     DATABASE_URL if os.environ.get("DATABASE_URL") else (LOCAL or {}).get("owner_url", "")
 )

@@ -16,7 +16,7 @@ class Journal(models.Model):
     actor = models.CharField(max_length=160)
     """`token:<name>`, `person:<username>`, `worker`."""
     entry = models.TextField()
-    """Canonical JSON: what the row became and why."""
+    """JSON, members in order: what the row became and why."""
     hash = models.BinaryField()
 
     class Meta:
