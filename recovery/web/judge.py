@@ -130,7 +130,7 @@ def _shown(judged: Judgement) -> Shown:
     reading, decision = judged.reading, judged.decision
     fired = next(rule for rule, holds in judged.rules if holds)
     passed_over = itertools.takewhile(lambda asked: not asked[1], judged.rules)
-    told = for_agent(decision, operation_id="the operation", ask_again_at=None)
+    told = for_agent(decision, operation_id="<its id>", ask_again_at=None)
     facts: list[tuple[str, str | None]] = [
         ("Who spoke", reading.speaker.replace("_", " ")),
         ("How far the bytes got", reading.phase.replace("_", " ") if reading.phase else "not known"),
