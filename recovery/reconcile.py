@@ -32,7 +32,7 @@ from ledger.rules.vocabulary import Action, Effect, LookupOutcome, State
 from ledger.transitions.lookup import Answer, effect_with, record_lookup
 from ledger.transitions.passing_of_time import end_by_limit, end_wait, lapse_attempt
 from recovery.judgement.decide import decide_lapse, decide_limits, decide_lookup
-from recovery.owners.base import Question, Reply
+from recovery.owners.base import Question, Reach, Reply
 from recovery.owners.registry import adapters
 
 MOST_TRIES = 5
@@ -128,13 +128,17 @@ def _answered(known: Held, *, time_left: float) -> tuple[CompiledLookup, Reply]:
     for lookup in known.contract.compiled.lookups:
         reply = adapters()[lookup.rule.by].ask(
             Question(
-                owner=known.owner_name,
-                base_url=known.owner_url,
+                owner=known.owner.name,
+                reach=Reach(
+                    base_url=known.owner.base_url,
+                    hosts=known.owner.hosts,
+                    private_hosts=known.owner.private_hosts,
+                ),
                 lookup=lookup,
                 operation_id=facts.operation_id,
                 idempotency_key=last.idempotency_key if last else None,
                 payload=payload,
-                receipt={},
+                receipt=known.receipt,
                 started_at=known.now,
                 time_left=time_left,
             )
@@ -149,7 +153,7 @@ def _facts(
 ) -> LookupFacts:
     rule = lookup.rule
     return LookupFacts(
-        source=f"{known.owner_name}/{rule.by.value}",
+        source=f"{known.owner.name}/{rule.by.value}",
         by=rule.by.value,
         answer=reply.outcome.value,
         started_at=started_at,

@@ -14,6 +14,7 @@ from ledger.rules.payload import canonical, raw, redact
 from ledger.rules.stored import decision_from
 from ledger.rules.vocabulary import Action, Effect, FailureClass, Outcome, Proof, State
 from ledger.transitions.report import Report, attempts_with, record_observation
+from recovery.judgement.codes import Code
 from recovery.judgement.decide import decide
 from recovery.judgement.read import read_observation
 from recovery.judgement.reading import Reading
@@ -133,6 +134,8 @@ def _report(
         effect=reading.effect,
         proof=reading.proof,
         failure_class=reading.failure_class,
+        word=reading.word,
+        key_in_use=reading.code == Code.KEY_IN_USE and attempt.idempotency_key is not None,
         network_attempts=reading.network_attempts,
         cost=float(cost) if isinstance(cost, int | float) else 0.0,
         digest=digest,

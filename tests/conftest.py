@@ -132,7 +132,7 @@ def make_bench(*, owner_url: str = "http://127.0.0.1:1") -> Bench:
     now = database_now()
     slug = f"w-{uuid.uuid4().hex[:12]}"
     workspace = ensure_workspace(slug=slug, name=f"Workspace {slug}", now=now)
-    owner = ensure_owner(workspace_id=workspace, name="helpdesk", base_url=owner_url)
+    owner = ensure_owner(workspace_id=workspace, name="helpdesk", base_url=owner_url, private_hosts=["127.0.0.1"])
     token = create_token(
         workspace_id=workspace, name="tests", scopes=list(Scope), now=now, expires_at=now + timedelta(days=1)
     )

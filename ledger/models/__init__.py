@@ -3,10 +3,14 @@
 from ledger.models.attempt import Attempt
 from ledger.models.attestation import Attestation
 from ledger.models.contract import ContractVersion, Owner, Tool
+from ledger.models.event import Delivery, Destination, Event
 from ledger.models.evidence import Evidence, Original
 from ledger.models.heartbeat import Heartbeat
+from ledger.models.item import Item, ItemAttempt
 from ledger.models.journal import Journal
+from ledger.models.notice import Notice, NoticeEndpoint
 from ledger.models.operation import Operation, Revision, Schedule
+from ledger.models.owner_state import CredentialLatch, OwnerSlot, OwnerState, Secret
 from ledger.models.run import Run
 from ledger.models.workspace import ApiToken, Membership, Person, Workspace
 
@@ -15,17 +19,28 @@ __all__ = [
     "Attempt",
     "Attestation",
     "ContractVersion",
+    "CredentialLatch",
+    "Delivery",
+    "Destination",
+    "Event",
     "Evidence",
     "Heartbeat",
+    "Item",
+    "ItemAttempt",
     "Journal",
     "Membership",
+    "Notice",
+    "NoticeEndpoint",
     "Operation",
     "Original",
     "Owner",
+    "OwnerSlot",
+    "OwnerState",
     "Person",
     "Revision",
     "Run",
     "Schedule",
+    "Secret",
     "Tool",
     "Workspace",
 ]

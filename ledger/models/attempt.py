@@ -12,11 +12,15 @@ class Attempt(models.Model):
     """What was permitted, and what is known of this dispatch alone."""
 
     pk = models.CompositePrimaryKey("operation", "number")
-    operation = models.ForeignKey(Operation, on_delete=models.PROTECT, db_column="operation", related_name="attempts")
+    operation = models.ForeignKey(
+        Operation, on_delete=models.PROTECT, db_column="operation", related_name="attempts", db_index=False
+    )
     number = models.PositiveSmallIntegerField()
     revision = models.PositiveSmallIntegerField()
     kind = models.CharField(max_length=12)
-    """dispatch or retry."""
+    """dispatch, retry or replay."""
+    sender = models.CharField(max_length=12, default="harness")
+    """harness, or worker where Ascertain itself sends."""
     repeats_a_write = models.BooleanField()
     licence = word(null=True)
     principal = models.CharField(max_length=120, default="")
@@ -46,6 +50,7 @@ class Attempt(models.Model):
                 name="none_and_applied_name_their_proof",
             ),
             CheckConstraint(condition=Q(number__gte=1, number__lte=999), name="attempts_are_numbered_from_one"),
+            CheckConstraint(condition=Q(sender__in=["harness", "worker"]), name="attempt_sender_is_a_known_word"),
             known(column="licence", words=Licence, table="attempt"),
             known(column="effect", words=Effect, table="attempt"),
             known(column="proof", words=Proof, table="attempt"),

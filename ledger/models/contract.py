@@ -1,5 +1,6 @@
 """Owners, tools, and the versioned contracts between them."""
 
+from django.contrib.postgres.fields import ArrayField
 from django.db import models
 
 from ledger.models.workspace import Person, Workspace
@@ -12,7 +13,15 @@ class Owner(models.Model):
     workspace = models.ForeignKey(Workspace, on_delete=models.CASCADE)
     name = models.CharField(max_length=120)
     base_url = models.CharField(max_length=500)
-    """Where lookups go. No other host is ever asked on this owner's behalf."""
+    """Where lookups go. No other host is ever asked on this owner's behalf, but those listed below."""
+    hosts = ArrayField(models.CharField(max_length=255), default=list)
+    """Further hosts that may be asked, such as the one that its operation addresses point to."""
+    private_hosts = ArrayField(models.CharField(max_length=255), default=list)
+    """Hosts that may resolve to private addresses. Empty: none may."""
+    most_at_once = models.PositiveSmallIntegerField(default=4)
+    """How many questions may be open at it at the same time."""
+    per_second = models.FloatField(null=True)
+    """How many questions it may be asked a second; null: not limited."""
 
     class Meta:
         db_table = "owner"

@@ -12,7 +12,7 @@ class Original(models.Model):
     """A payload or an answer as it was, kept apart: read by permission, deleted only by the retention role."""
 
     id = models.UUIDField(primary_key=True, editable=False)
-    operation = models.ForeignKey(Operation, on_delete=models.PROTECT, db_column="operation")
+    operation = models.ForeignKey(Operation, on_delete=models.PROTECT, db_column="operation", db_index=False)
     kind = models.CharField(max_length=12)
     """payload, observation or answer."""
     body = models.TextField()
@@ -30,7 +30,9 @@ class Evidence(models.Model):
     """What somebody said of an operation, graded. Never changed, never deleted."""
 
     id = models.UUIDField(primary_key=True, editable=False)
-    operation = models.ForeignKey(Operation, on_delete=models.PROTECT, db_column="operation", related_name="evidence")
+    operation = models.ForeignKey(
+        Operation, on_delete=models.PROTECT, db_column="operation", related_name="evidence", db_index=False
+    )
     seq = models.PositiveIntegerField()
     """The journal row that recorded it."""
     attempt = models.PositiveSmallIntegerField(null=True)

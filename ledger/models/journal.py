@@ -9,7 +9,9 @@ class Journal(models.Model):
     """One transition. `seq` is the version that it made; the database computes the hash from the row before."""
 
     pk = models.CompositePrimaryKey("operation", "seq")
-    operation = models.ForeignKey(Operation, on_delete=models.PROTECT, db_column="operation", related_name="journal")
+    operation = models.ForeignKey(
+        Operation, on_delete=models.PROTECT, db_column="operation", related_name="journal", db_index=False
+    )
     seq = models.PositiveIntegerField()
     at = models.DateTimeField()
     verb = models.CharField(max_length=40)

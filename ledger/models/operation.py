@@ -15,10 +15,11 @@ class Operation(models.Model):
     """What the ledger holds to be true of one intended effect, now. Its past stands in the journal."""
 
     id = models.UUIDField(primary_key=True, editable=False)
-    workspace = models.ForeignKey(Workspace, on_delete=models.PROTECT)
-    tool = models.ForeignKey(Tool, on_delete=models.PROTECT)
-    contract = models.ForeignKey(ContractVersion, on_delete=models.PROTECT)
-    token = models.ForeignKey(ApiToken, on_delete=models.PROTECT, null=True)
+    # No index of their own: the rows that these point to are never deleted, and searches have theirs below.
+    workspace = models.ForeignKey(Workspace, on_delete=models.PROTECT, db_index=False)
+    tool = models.ForeignKey(Tool, on_delete=models.PROTECT, db_index=False)
+    contract = models.ForeignKey(ContractVersion, on_delete=models.PROTECT, db_index=False)
+    token = models.ForeignKey(ApiToken, on_delete=models.PROTECT, null=True, db_index=False)
     operation_id = models.CharField(max_length=200)
     """The harness's stable name for the intent."""
     principal = models.CharField(max_length=120, default="")
@@ -47,6 +48,8 @@ class Operation(models.Model):
     replans = models.PositiveSmallIntegerField(default=0)
     network_attempts = models.PositiveIntegerField(default=0)
     cost = models.DecimalField(max_digits=12, decimal_places=4, default=0)
+    checks = models.PositiveSmallIntegerField(default=0)
+    """How often the outcome was checked."""
     clean_reads = models.PositiveSmallIntegerField(default=0)
     absence_since = models.DateTimeField(null=True)
     first_sent_at = models.DateTimeField(null=True)
@@ -55,9 +58,15 @@ class Operation(models.Model):
     changed_at = models.DateTimeField()
     deadline_at = models.DateTimeField()
     reconcile_until = models.DateTimeField()
+    receipt = models.JSONField(null=True)
+    """The contract's receipt members, read from the owner's answers: ids, addresses, task ids. Null: none yet."""
     escalated_at = models.DateTimeField(null=True)
+    sla_at = models.DateTimeField(null=True)
+    """Until when a person should have answered; null where the contract states none or nobody was asked."""
     settled_at = models.DateTimeField(null=True)
-    awaits_signature = models.ForeignKey("Attestation", on_delete=models.PROTECT, null=True, related_name="+")
+    awaits_signature = models.ForeignKey(
+        "Attestation", on_delete=models.PROTECT, null=True, related_name="+", db_index=False
+    )
     """A person's answer that counts only once a second person has signed it."""
 
     class Meta:
@@ -117,7 +126,9 @@ class Revision(models.Model):
     """The payload of an operation at one time. A repair adds one; history keeps both."""
 
     pk = models.CompositePrimaryKey("operation", "number")
-    operation = models.ForeignKey(Operation, on_delete=models.PROTECT, db_column="operation", related_name="revisions")
+    operation = models.ForeignKey(
+        Operation, on_delete=models.PROTECT, db_column="operation", related_name="revisions", db_index=False
+    )
     number = models.PositiveSmallIntegerField()
     digest = models.BinaryField()
     original = models.UUIDField()
@@ -126,6 +137,8 @@ class Revision(models.Model):
     """intent, repair, refresh or replan."""
     reason = models.TextField(default="")
     field = models.CharField(max_length=300, null=True)
+    keys = models.JSONField(null=True)
+    """Of a batch: the keys of the items that it carries; null: all."""
     created_at = models.DateTimeField()
 
     class Meta:

@@ -28,6 +28,21 @@ from ledger.rules.vocabulary import (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class OwnerAddress:
+    """The owner of an operation's tool, and where requests on its behalf may go."""
+
+    id: UUID
+    name: str
+    base_url: str
+    hosts: frozenset[str]
+    private_hosts: frozenset[str]
+
+
+NOT_READ = OwnerAddress(id=UUID(int=0), name="", base_url="", hosts=frozenset(), private_hosts=frozenset())
+"""In an operation that was opened a moment ago and not read back: nobody is asked from such a value."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Held:
     """One operation as the ledger holds it: the facts, and what a transition needs beside them."""
 
@@ -49,8 +64,9 @@ class Held:
     awaits_signature: UUID | None
     known_digest: bool
     """The digest that was asked about is evidence already."""
-    owner_name: str
-    owner_url: str
+    owner: OwnerAddress
+    receipt: Mapping[str, Any]
+    """The contract's receipt members, as far as the owner's answers have shown them."""
     created_at: datetime
     changed_at: datetime
     escalated_at: datetime | None
@@ -62,7 +78,8 @@ COLUMNS = """
     o.effect, o.verification, o.outcome, o.revision, o.payload_digest, o.principal, o.clean_reads, o.absence_since,
     o.repairs, o.retries, o.polls, o.replans, o.network_attempts, o.cost, o.deadline_at, o.reconcile_until,
     o.first_sent_at, o.escalated_at, o.decision, o.agent, o.identity_digest, o.holds_identity, o.distinct_intent,
-    o.awaits_signature_id, o.created_at, o.changed_at, ow.name, ow.base_url, s.next_check_at,
+    o.awaits_signature_id, o.created_at, o.changed_at, ow.id, ow.name, ow.base_url,
+    ow.hosts, ow.private_hosts, o.receipt, o.checks, s.next_check_at,
     (SELECT json_agg(json_build_array(a.number, a.revision, encode(r.digest, 'hex'), a.principal, a.idempotency_key,
         a.licence, a.opened_at, a.dispatch_by, a.lapses_at, a.closed_at, a.effect, a.proof, a.failure_class,
         a.network_attempts) ORDER BY a.number)
@@ -123,7 +140,8 @@ def from_row(row: tuple[Any, ...]) -> Held:
         effect, verification, outcome, revision, payload_digest, principal, clean_reads, absence_since,
         repairs, retries, polls, replans, network_attempts, cost, deadline_at, reconcile_until,
         first_sent_at, escalated_at, decision, agent, identity_digest, holds_identity, distinct_intent,
-        awaits_signature, created_at, changed_at, owner_name, owner_url, next_check_at,
+        awaits_signature, created_at, changed_at, owner_id, owner_name, owner_url,
+        owner_hosts, owner_private_hosts, receipt, checks, next_check_at,
         attempts, now, known_digest,
     ) = row  # fmt: skip
     contract = contract_by_id(contract_id)
@@ -134,6 +152,7 @@ def from_row(row: tuple[Any, ...]) -> Held:
         "replans": replans,
         "network_attempts": network_attempts,
         "cost": float(cost),
+        "checks": checks,
     }
     return Held(
         id=id,
@@ -174,8 +193,14 @@ def from_row(row: tuple[Any, ...]) -> Held:
         distinct_intent=distinct_intent,
         awaits_signature=awaits_signature,
         known_digest=known_digest,
-        owner_name=owner_name,
-        owner_url=owner_url,
+        owner=OwnerAddress(
+            id=owner_id,
+            name=owner_name,
+            base_url=owner_url,
+            hosts=frozenset(owner_hosts),
+            private_hosts=frozenset(owner_private_hosts),
+        ),
+        receipt=_parsed(receipt) if receipt else {},
         created_at=created_at,
         changed_at=changed_at,
         escalated_at=escalated_at,

@@ -7,6 +7,7 @@
 | polls            | lookups before a person is asked                     | a person; lookups go on slowly   |
 | replans          | revisions that change the plan                       | stop, or a person                |
 | network_attempts | every real request, those inside an SDK too          | stop, or a person                |
+| checks           | checks of the outcome after success                  | a person                         |
 | cost             | what the calls cost, in the contract's own unit      | stop, or a person                |
 
 A budget never says that an effect did not happen: when one ends with the effect unknown, a person is asked.
@@ -35,6 +36,7 @@ def limits(contract: Contract) -> dict[str, int | float]:
         "replans": stated.replans,
         "network_attempts": stated.network_attempts,
         "cost": stated.cost,
+        "checks": stated.checks,
     }
 
 

@@ -35,6 +35,7 @@ from ledger.rules.contract_sections import (
     LookupRule,
     Member,
     Name,
+    Notice,
     Poll,
     Resolution,
     Retry,
@@ -80,6 +81,7 @@ class Contract(Section):
     receipt: dict[Member, Expression] = Field(default_factory=dict, max_length=20)
     lookup: tuple[LookupRule, ...] = Field(default=(), max_length=10)
     verify: Verify | None = None
+    notice: Notice | None = None
     errors: tuple[ErrorRule, ...] = Field(default=(), max_length=200)
     items: Items | None = None
     budgets: Budgets = Budgets()

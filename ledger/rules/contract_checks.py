@@ -18,10 +18,10 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from ledger.rules.arguments import schema_problem
-from ledger.rules.contract_sections import LookupBy, LookupRule, Sample
+from ledger.rules.contract_sections import LookupBy, LookupRequest, LookupRule, Sample
 from ledger.rules.evidence import may_assert
 from ledger.rules.expressions import MISSING, Condition, Context
-from ledger.rules.templates import KEY_NAMES, PATH_NAMES, PATH_ROOTS, slots
+from ledger.rules.templates import KEY_NAMES, PATH_NAMES, PATH_ROOTS, slots, strings
 from ledger.rules.vocabulary import Effect, EffectKind, FailureClass, Guarantee, Proof, Speaker
 
 if TYPE_CHECKING:
@@ -124,22 +124,49 @@ def _idempotency(contract: "Contract", *, stated: bool) -> Iterator[Complaint]:
 
 def _lookups(contract: "Contract") -> Iterator[Complaint]:
     for index, rule in enumerate(contract.lookup):
-        at = f"lookup[{index}]"
-        yield from _lookup(contract, rule, at)
+        yield from _lookup(contract, rule, f"lookup[{index}]")
     if contract.verify is not None:
-        yield from _path("verify.http.path", contract.verify.http.path)
+        yield from _request("verify.http", contract.verify.http)
     if contract.dispatch is not None:
-        yield from _path("dispatch.http.path", contract.dispatch.http.path)
+        yield from _templates("dispatch.http.path", contract.dispatch.http.path)
+        yield from _templates("dispatch.http.headers", contract.dispatch.http.headers)
+        yield from _templates("dispatch.http.body", contract.dispatch.http.body, whole=_WHOLE)
+    if contract.notice is not None and contract.notice.operation_id is None and contract.notice.idempotency_key is None:
+        yield Complaint(
+            path="notice", message="State operation_id or idempotency_key: how a notification names the operation."
+        )
+
+
+_NEEDS: Final = {
+    LookupBy.STATUS: ("http", "found"),
+    LookupBy.SEARCH: ("http", "items", "match"),
+    LookupBy.LIST: ("http", "items", "match"),
+    LookupBy.OPERATION: ("http", "effect"),
+    LookupBy.MCP_TOOL: ("mcp", "found"),
+    LookupBy.MCP_TASK: ("task",),
+    LookupBy.SQL: ("sql",),
+    LookupBy.POSTGRES_XACT: ("xact",),
+    LookupBy.REPLAY: (),
+}
+"""The parts without which a lookup of this kind cannot ask, or cannot read what it is told."""
 
 
 def _lookup(contract: "Contract", rule: LookupRule, at: str) -> Iterator[Complaint]:
-    if rule.by is LookupBy.STATUS:
-        if rule.http is None:
-            yield Complaint(path=f"{at}.http", message="A lookup by status must say which address it asks.")
-        if rule.found is None:
-            yield Complaint(path=f"{at}.found", message="A lookup by status must say what a found object looks like.")
+    for part in _NEEDS[rule.by]:
+        if getattr(rule, part) is None:
+            yield Complaint(path=f"{at}.{part}", message=f"A lookup by {rule.by} must state {part}.")
+    if rule.by is LookupBy.REPLAY and contract.idempotency.guarantee is not Guarantee.KEY:
+        yield Complaint(path=f"{at}.by", message="A replay needs an owner that guarantees its keys (guarantee: key).")
+    if rule.by is LookupBy.REPLAY and contract.dispatch is None:
+        yield Complaint(path="dispatch", message="A replay sends the request again: state dispatch.")
     if rule.http is not None:
-        yield from _path(f"{at}.http.path", rule.http.path)
+        yield from _request(f"{at}.http", rule.http)
+    if rule.mcp is not None:
+        yield from _templates(f"{at}.mcp.arguments", rule.mcp.arguments, whole=_WHOLE)
+    if rule.sql is not None:
+        yield from _templates(f"{at}.sql.parameters", rule.sql.parameters)
+    yield from _templates(f"{at}.task", rule.task)
+    yield from _templates(f"{at}.xact", rule.xact)
     if rule.no_match is not None and contract.effect is not EffectKind.READ and rule.lag is None:
         yield Complaint(
             path=f"{at}.no_match",
@@ -152,18 +179,37 @@ def _lookup(contract: "Contract", rule: LookupRule, at: str) -> Iterator[Complai
         )
 
 
-def _path(path: str, template: str) -> Iterator[Complaint]:
-    try:
-        names = slots(template)
-    except ValueError as error:
-        yield Complaint(path=path, message=str(error))
-        return
-    for name in names:
-        if name not in PATH_NAMES and name.split(".")[0] not in PATH_ROOTS:
-            yield Complaint(
-                path=path,
-                message=f"An address may hold operation_id, idempotency_key, payload.… and receipt.…, not {name}.",
-            )
+def _request(path: str, request: LookupRequest) -> Iterator[Complaint]:
+    if (request.path is None) == (request.at is None):
+        yield Complaint(
+            path=path, message="State path, or at (the receipt member that holds the address): one of the two."
+        )
+    if request.body is not None and request.method != "POST":
+        yield Complaint(path=f"{path}.body", message=f"A {request.method} carries no body; use POST, or leave it out.")
+    yield from _templates(f"{path}.path", request.path)
+    yield from _templates(f"{path}.headers", request.headers)
+    yield from _templates(f"{path}.body", request.body, whole=_WHOLE)
+
+
+_WHOLE: Final = frozenset({"payload", "receipt", "item"})
+"""What may also stand as a whole value in a body."""
+
+
+def _templates(path: str, template: object, *, whole: frozenset[str] = frozenset()) -> Iterator[Complaint]:
+    for text in strings(template):
+        try:
+            names = slots(text)
+        except ValueError as error:
+            yield Complaint(path=path, message=str(error))
+            continue
+        for name in names:
+            root, _, member = name.partition(".")
+            if name not in PATH_NAMES and name not in whole and not (root in PATH_ROOTS and member):
+                yield Complaint(
+                    path=path,
+                    message="Here may stand operation_id, idempotency_key, payload.…, receipt.… and item.…, "
+                    f"not {name}.",
+                )
 
 
 def _errors(contract: "Contract") -> Iterator[Complaint]:

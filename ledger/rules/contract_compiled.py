@@ -7,7 +7,7 @@ from datetime import date, datetime
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
-from ledger.rules.contract_sections import ErrorRule, LookupRule
+from ledger.rules.contract_sections import ErrorRule, LookupEffects, LookupRule, Notice
 from ledger.rules.expressions import (
     ANSWER_VARIABLES,
     MATCH_VARIABLES,
@@ -86,12 +86,27 @@ class CompiledLookup:
     match: Condition | None
     truncated: Condition | None
     revision: Value | None
+    event_at: Value | None
 
     def effect_of(self, context: Context) -> Effect | None:
         """What a found object says; None when no condition holds (the lookup is inconclusive)."""
-        if not self.effects:
-            return Effect.APPLIED
-        return next((effect for effect, condition in self.effects if condition.matches(context)), None)
+        return Effect.APPLIED if not self.effects else _first_effect(self.effects, context)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompiledNotice:
+    """How a notification is read, ready to ask."""
+
+    operation_id: Value | None
+    idempotency_key: Value | None
+    effects: tuple[tuple[Effect, Condition], ...]
+    same: Mapping[str, Value]
+    event_at: Value | None
+    revision: Value | None
+
+    def effect_of(self, context: Context) -> Effect | None:
+        """What the notification says; None when no condition holds: it settles nothing."""
+        return _first_effect(self.effects, context)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,6 +121,7 @@ class Compiled:
     errors: tuple[CompiledError, ...]
     lookups: tuple[CompiledLookup, ...]
     expect: Mapping[str, Value]
+    notice: CompiledNotice | None
     problems: tuple[tuple[str, str], ...]
     """(path, sentence) of every expression that may not stand; empty in a contract that was parsed."""
 
@@ -153,6 +169,7 @@ def compile_contract(contract: "Contract") -> Compiled:
         ),
         lookups=tuple(_lookup(using, f"lookup[{index}]", rule) for index, rule in enumerate(contract.lookup)),
         expect=using.values("verify.expect", contract.verify.expect if contract.verify else {}),
+        notice=_notice(using, contract.notice) if contract.notice else None,
         problems=tuple(using.problems),
     )
 
@@ -206,29 +223,49 @@ def _hint(using: _Compiler, path: str, template: str) -> Hint:
     return Hint(template=template, slots=MappingProxyType(slots))
 
 
-def _lookup(using: _Compiler, path: str, rule: LookupRule) -> CompiledLookup:
+def _effects(using: _Compiler, path: str, stated: LookupEffects | None) -> tuple[tuple[Effect, Condition], ...]:
     effects: list[tuple[Effect, Condition]] = []
-    if rule.effect is not None:
+    if stated is not None:
         for effect, source in (
-            (Effect.APPLIED, rule.effect.applied),
-            (Effect.PENDING, rule.effect.pending),
-            (Effect.PARTIAL, rule.effect.partial),
-            (Effect.NONE, rule.effect.none),
+            (Effect.APPLIED, stated.applied),
+            (Effect.PENDING, stated.pending),
+            (Effect.PARTIAL, stated.partial),
+            (Effect.NONE, stated.none),
         ):
-            condition = using.condition(f"{path}.effect.{effect}", source)
+            condition = using.condition(f"{path}.{effect}", source)
             if condition is not None:
                 effects.append((effect, condition))
+    return tuple(effects)
+
+
+def _first_effect(effects: tuple[tuple[Effect, Condition], ...], context: Context) -> Effect | None:
+    return next((effect for effect, condition in effects if condition.matches(context)), None)
+
+
+def _notice(using: _Compiler, notice: Notice) -> CompiledNotice:
+    return CompiledNotice(
+        operation_id=using.value("notice.operation_id", notice.operation_id),
+        idempotency_key=using.value("notice.idempotency_key", notice.idempotency_key),
+        effects=_effects(using, "notice.effect", notice.effect),
+        same=using.values("notice.same", notice.same),
+        event_at=using.value("notice.event_at", notice.event_at),
+        revision=using.value("notice.revision", notice.revision),
+    )
+
+
+def _lookup(using: _Compiler, path: str, rule: LookupRule) -> CompiledLookup:
     return CompiledLookup(
         rule=rule,
         found=using.condition(f"{path}.found", rule.found),
         no_match=using.condition(f"{path}.no_match", rule.no_match),
-        effects=tuple(effects),
+        effects=_effects(using, f"{path}.effect", rule.effect),
         same=using.values(f"{path}.same", rule.same),
         items=using.value(f"{path}.items", rule.items),
         next=using.value(f"{path}.next", rule.next),
         match=using.condition(f"{path}.match", rule.match, variables=MATCH_VARIABLES),
         truncated=using.condition(f"{path}.truncated", rule.truncated),
         revision=using.value(f"{path}.revision", rule.revision),
+        event_at=using.value(f"{path}.event_at", rule.event_at),
     )
 
 

@@ -18,6 +18,13 @@ Name = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[A-Za-z0-9]
 Member = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[A-Za-z_$][\w$-]*(\.[A-Za-z_$][\w$-]*)*$")]
 Code = Annotated[str, Field(max_length=80, pattern=r"^[A-Z][A-Z0-9_]*$")]
 Sentence = Annotated[str, Field(min_length=1, max_length=400)]
+Path = Annotated[str, Field(max_length=2_000, pattern=r"^/([^/\s\\][^\s\\]*)?$")]
+Template = Annotated[str, Field(max_length=2_000)]
+HeaderName = Annotated[str, Field(max_length=100, pattern=r"^[A-Za-z0-9!#$%&'*+.^_`|~-]+$")]
+CredentialReference = Annotated[
+    str, Field(max_length=200, pattern=r"^(env:[A-Z][A-Z0-9_]*|secret:[a-z0-9][a-z0-9-]*)$")
+]
+"""Where a credential stands: `env:NAME` in the worker's environment, `secret:name` encrypted in the ledger."""
 
 
 class Section(BaseModel):
@@ -96,17 +103,45 @@ class Idempotency(Section):
 
 
 class LookupRequest(Section):
-    """One HTTP question to the owner. The path is a template below the owner's own address."""
+    """One HTTP question to the owner: an address below the owner's own, or one that the owner handed out itself."""
 
     method: Literal["GET", "HEAD", "POST"] = "GET"
-    path: str = Field(max_length=2_000, pattern=r"^/([^/\s\\][^\s\\]*)?$")
+    path: Path | None = None
+    """A template below the owner's address."""
+    at: Member | None = None
+    """In place of `path`: the receipt member that holds the address, such as the Location of a long-running operation.
+    It is asked only on hosts that the owner's record allows."""
+    headers: dict[HeaderName, Template] = Field(default_factory=dict, max_length=20)
+    body: Any = None
+    """For POST: JSON whose strings are templates."""
 
 
 class DispatchRequest(Section):
     """One HTTP call that has the effect."""
 
     method: Literal["POST", "PUT", "PATCH", "DELETE"] = "POST"
-    path: str = Field(max_length=2_000, pattern=r"^/([^/\s\\][^\s\\]*)?$")
+    path: Path
+    headers: dict[HeaderName, Template] = Field(default_factory=dict, max_length=20)
+    body: Any = "{payload}"
+    """JSON whose strings are templates; not stated: the payload as it is."""
+
+
+class McpRequest(Section):
+    """One call of a read-only tool at the owner's MCP server."""
+
+    tool: Name
+    arguments: dict[str, Any] = Field(default_factory=dict, max_length=50)
+    """JSON whose strings are templates."""
+    mode: Literal["auto", "legacy", "2026-07-28"] = "auto"
+    """Which revisions are offered; `auto` asks the server."""
+
+
+class SqlRequest(Section):
+    """One SELECT at the owner's database, with its values as parameters."""
+
+    statement: str = Field(min_length=1, max_length=4_000)
+    """Values stand as `%(name)s`."""
+    parameters: dict[Member, Template] = Field(default_factory=dict, max_length=50)
 
 
 class LookupEffects(Section):
@@ -123,6 +158,15 @@ class LookupRule(Section):
 
     by: LookupBy
     http: LookupRequest | None = None
+    """For status, search, list and operation."""
+    mcp: McpRequest | None = None
+    """For mcp_tool; for mcp_task only its `mode` counts."""
+    task: Template | None = None
+    """For mcp_task: the task's id, such as `{receipt.task}`."""
+    sql: SqlRequest | None = None
+    """For sql: one row is a found object, its columns are `body`; several rows are `items`."""
+    xact: Template | None = None
+    """For postgres_xact: the transaction's id as `pg_current_xact_id()` gave it, such as `{receipt.xact}`."""
     found: Expression | None = None
     no_match: Expression | None = None
     effect: LookupEffects | None = None
@@ -132,7 +176,11 @@ class LookupRule(Section):
     next: Expression | None = None
     match: Expression | None = None
     authoritative: bool = False
-    credential: str | None = Field(default=None, alias="as", max_length=200, pattern=r"^env:[A-Z][A-Z0-9_]*$")
+    pages: int = Field(default=20, ge=1, le=1_000)
+    """How many pages of a search or list are read at most; more of them make it incomplete."""
+    event_at: Expression | None = None
+    """When the owner says that it happened."""
+    credential: CredentialReference | None = Field(default=None, alias="as")
     sees: Visibility = Visibility.UNPROVED
     truncated: Expression | None = None
     revision: Expression | None = None
@@ -146,6 +194,21 @@ class Verify(Section):
 
     http: LookupRequest
     expect: dict[Member, Expression] = Field(default_factory=dict, max_length=50)
+    """Payload member ← where the owner shows it."""
+    credential: CredentialReference | None = Field(default=None, alias="as")
+
+
+class Notice(Section):
+    """How an owner's signed notification is read. Variables are those of an answer: `body` and `headers`."""
+
+    operation_id: Expression | None = None
+    """Where it names our operation."""
+    idempotency_key: Expression | None = None
+    """Where it repeats our key. One of the two must be stated."""
+    effect: LookupEffects
+    same: dict[Member, Expression] = Field(default_factory=dict, max_length=50)
+    event_at: Expression | None = None
+    revision: Expression | None = None
 
 
 class ErrorRule(Section):
@@ -177,6 +240,8 @@ class Budgets(Section):
     network_attempts: int = Field(default=30, ge=0, le=100_000)
     agent_retries: int = Field(default=1, ge=0, le=100)
     cost: float = Field(default=1.0, ge=0, le=1_000_000)
+    checks: int = Field(default=5, ge=1, le=1_000)
+    """How often the outcome is checked after success before a person is asked."""
 
 
 class Poll(Section):
@@ -224,6 +289,7 @@ class Dispatch(Section):
     """Lets Ascertain itself send licensed repeats."""
 
     http: DispatchRequest
+    credential: CredentialReference | None = Field(default=None, alias="as")
 
 
 class SampleAnswer(Section):

@@ -6,6 +6,7 @@
 | `opens`           | has one more attempt, in flight                                                      |
 | `closes`          | has that attempt with these columns                                                  |
 | `covers`          | has every attempt that was unknown, pending or partial with this effect and proof    |
+| `running`         | has the other closed and unknown attempts with this key pending                      |
 | `revision`        | has one more payload; the first row brings revision 1                                |
 | `evidence`        | has these pieces, each with its digest                                               |
 | `answer`          | has one more answer of a person                                                      |
@@ -119,6 +120,8 @@ class Replayed:
             for attempt in self.attempts.values():
                 if attempt["effect"] in _OPEN:
                     attempt.update(told["covers"])
+        if "running" in told:
+            self._run(told["running"])
         if "opens" in told:
             self._open(told["opens"])
         if "closes" in told:
@@ -146,6 +149,12 @@ class Replayed:
         if number != len(self.attempts) + 1:
             raise HistoryBroken(f"Row {self.seq} opens attempt {number} after attempt {len(self.attempts)}.")
         self.attempts[number] = {"closed_at": None, "proof": None, "failure_class": None, **attempt}
+
+    def _run(self, said: Mapping[str, Any]) -> None:
+        for number, attempt in self.attempts.items():
+            same = attempt["idempotency_key"] == said["idempotency_key"] and number != said["number"]
+            if same and attempt["closed_at"] is not None and attempt["effect"] == Effect.UNKNOWN:
+                attempt["effect"] = Effect.PENDING.value
 
     def _revise(self, revision: Mapping[str, Any], row: HistoryRow) -> None:
         number = revision["number"]

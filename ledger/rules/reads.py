@@ -8,6 +8,9 @@
 | ok, without its source or the time of reading        | ok, but not established               | nobody could trace it                     |
 | no_match, with the index and the time of reading     | no_match: in that index, at that time | more was not looked at                    |
 | no_match without them                                | unavailable                           | nobody could say what was looked at       |
+| a page with items, the last one, and nothing was cut | ok                                    |                                           |
+| a page with a cursor, or that may have been cut      | partial, with or without items        | there is more, or there may be            |
+| the last page, without items, with the index         | no_match, likewise                    |                                           |
 | timeout, forbidden, not_found, any other word        | unavailable                           | what is protected and what is absent look alike |
 | parts that differ                                    | partial                               |                                           |
 | a whole that is bolder than its parts                | what its parts come to                | the parts were read                       |
@@ -109,7 +112,7 @@ def weigh_result(body: Any, *, tool: str, arguments: Mapping[str, Any]) -> ReadR
         return not_answered(tool=tool, arguments=arguments, said="malformed")
     told = list(_parts(body))[:MOST_PARTS]
     parts = tuple(_part(name, each, whole=body) for name, each in told) or (_part(tool, body, whole=body),)
-    outcome = _whole(parts)
+    outcome = whole(parts)
     said = body.get("outcome")
     bolder = said in (ReadOutcome.OK, ReadOutcome.NO_MATCH) and outcome is not said
     problems = (f"It says {said}, and its parts come to {outcome}.",) if bolder and told else ()
@@ -121,6 +124,14 @@ def not_answered(*, tool: str, arguments: Mapping[str, Any], said: str) -> ReadR
     alike from outside; `said` is kept for diagnosis."""
     part = Part(name=tool, outcome=ReadOutcome.UNAVAILABLE, said=said)
     return ReadResult(tool=tool, arguments=dict(arguments), outcome=ReadOutcome.UNAVAILABLE, parts=(part,))
+
+
+def whole(parts: Sequence[Part]) -> ReadOutcome:
+    """What the parts come to together; without any: unavailable."""
+    outcomes = {part.outcome for part in parts}
+    if len(outcomes) > 1:
+        return ReadOutcome.PARTIAL
+    return outcomes.pop() if outcomes else ReadOutcome.UNAVAILABLE
 
 
 def seen_so_far(results: Sequence[ReadResult]) -> tuple[Part, ...]:
@@ -164,13 +175,21 @@ def _part(name: str, told: Mapping[str, Any], *, whole: Mapping[str, Any]) -> Pa
     said = told.get("outcome")
     said = said[:40] if isinstance(said, str) else "malformed"
     values, missing = _members(told)
+    page = told.get("items")
+    if isinstance(page, list) and page:
+        values["items"] = len(page)
     revision = next((text for key in ("revision", "index_revision", "index") if (text := _text(told.get(key)))), None)
     observed_at = _moment(told.get("observed_at")) or _moment(whole.get("observed_at"))
     event_at, problems = _event(told)
     if event_at is not None and observed_at is not None and event_at > observed_at:
         problems += ("It happened later than it was read, by its own times.",)
     source_id = _text(told.get("source_id"))
-    outcome = _outcome(said, values=values, missing=missing, indexed=revision is not None and observed_at is not None)
+    indexed = revision is not None and observed_at is not None
+    if isinstance(page, list) and said in (ReadOutcome.OK, ReadOutcome.NO_MATCH):
+        # What a page says of itself goes before what its author calls it.
+        ended = not told.get("next_cursor") and told.get("truncated") is False
+        said = ReadOutcome.PARTIAL if not ended else ReadOutcome.OK if page else ReadOutcome.NO_MATCH
+    outcome = _outcome(said, values=values, missing=missing, indexed=indexed, of_pages=isinstance(page, list))
     if said == ReadOutcome.NO_MATCH and outcome is ReadOutcome.UNAVAILABLE:
         problems += ("It says that nothing matches, but not in which index, or when it was read.",)
     if values and (source_id is None or observed_at is None):
@@ -190,17 +209,16 @@ def _part(name: str, told: Mapping[str, Any], *, whole: Mapping[str, Any]) -> Pa
     )
 
 
-def _outcome(said: str, *, values: Mapping[str, Scalar], missing: tuple[str, ...], indexed: bool) -> ReadOutcome:
+def _outcome(
+    said: str, *, values: Mapping[str, Scalar], missing: tuple[str, ...], indexed: bool, of_pages: bool
+) -> ReadOutcome:
+    if of_pages and said == ReadOutcome.PARTIAL:
+        return ReadOutcome.PARTIAL
     if said == ReadOutcome.NO_MATCH:
         return ReadOutcome.NO_MATCH if indexed else ReadOutcome.UNAVAILABLE
     if said not in (ReadOutcome.OK, ReadOutcome.PARTIAL) or not values:
         return ReadOutcome.UNAVAILABLE
     return ReadOutcome.PARTIAL if missing or said == ReadOutcome.PARTIAL else ReadOutcome.OK
-
-
-def _whole(parts: tuple[Part, ...]) -> ReadOutcome:
-    outcomes = {part.outcome for part in parts}
-    return outcomes.pop() if len(outcomes) == 1 else ReadOutcome.PARTIAL
 
 
 def _members(told: Mapping[str, Any]) -> tuple[dict[str, Scalar], tuple[str, ...]]:

@@ -3,11 +3,12 @@
 | place | may name |
 | --- | --- |
 | `idempotency.key` | `operation_id`, `revision` |
-| the `http.path` of `lookup[]`, `verify` and `dispatch` | `operation_id`, `idempotency_key`, `payload.…`, `receipt.…` |
+| the `http.path` of `lookup[]`, `verify` and `dispatch` | `operation_id`, `idempotency_key`, `payload.…`, `receipt.…`, and for one item of a batch `item.…` |
+| their headers and bodies, MCP arguments, SQL parameters | the same |
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import quote
 
@@ -16,7 +17,7 @@ _NAME = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_][\w-]*)*", re.ASCII)
 
 KEY_NAMES = frozenset({"operation_id", "revision"})
 PATH_NAMES = frozenset({"operation_id", "idempotency_key"})
-PATH_ROOTS = frozenset({"payload", "receipt"})
+PATH_ROOTS = frozenset({"payload", "receipt", "item"})
 
 
 class NotRendered(ValueError):
@@ -63,6 +64,45 @@ def render_path(template: str, *, values: Mapping[str, Any]) -> str:
             raise NotRendered(found[1]) from None
 
     return _SLOT.sub(fill, template)
+
+
+def render_value(template: Any, *, values: Mapping[str, Any]) -> Any:
+    """JSON with the slots of its strings filled. A string that is one slot and nothing else becomes the value itself,
+    of whatever type; within other text a value is written out.
+
+    Raises:
+        NotRendered: a slot has no value, or within text one that is neither text nor a whole number.
+    """
+    if isinstance(template, str):
+        if (whole := _SLOT.fullmatch(template)) is not None:
+            return _found(whole[1], values)
+        return _SLOT.sub(lambda found: str(_lookup(found[1], values)), template)
+    if isinstance(template, Mapping):
+        return {name: render_value(value, values=values) for name, value in template.items()}
+    if isinstance(template, list | tuple):
+        return [render_value(value, values=values) for value in template]
+    return template
+
+
+def strings(template: Any) -> Iterator[str]:
+    """Every string of a JSON template, wherever it stands; names of members are none."""
+    if isinstance(template, str):
+        yield template
+    elif isinstance(template, Mapping):
+        for value in template.values():
+            yield from strings(value)
+    elif isinstance(template, list | tuple):
+        for value in template:
+            yield from strings(value)
+
+
+def _found(name: str, values: Mapping[str, Any]) -> Any:
+    value: Any = values
+    for step in name.split("."):
+        if not isinstance(value, Mapping) or step not in value:
+            raise NotRendered(name)
+        value = value[step]
+    return value
 
 
 def _lookup(name: str, values: Mapping[str, Any]) -> str | int:

@@ -14,7 +14,7 @@ BEGIN
       EXECUTE format('REVOKE UPDATE, DELETE ON %I FROM ascertain_app', t);
     END LOOP;
     -- Changed by transitions, never removed.
-    FOREACH t IN ARRAY ARRAY['operation', 'attempt', 'run', 'workspace', 'tool', 'owner', 'api_token'] LOOP
+    FOREACH t IN ARRAY ARRAY['operation', 'attempt', 'run', 'workspace', 'tool', 'owner', 'api_token', 'item', 'item_attempt', 'event', 'delivery'] LOOP
       EXECUTE format('REVOKE DELETE ON %I FROM ascertain_app', t);
     END LOOP;
   END IF;

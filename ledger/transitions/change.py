@@ -56,6 +56,9 @@ class Change:
     """An attempt to update: `number` and the columns that change."""
     covers: Row | None = None
     """`effect` and `proof` for every attempt that is still unknown or pending."""
+    running: Row | None = None
+    """An `idempotency_key` that the owner says is running: of all other attempts than `number`, the unknown and closed ones
+    that carried it are pending."""
     evidence: tuple[Row, ...] = ()
     originals: tuple[Row, ...] = ()
     revision: Row | None = None
@@ -93,6 +96,8 @@ def write(change: Change) -> int | None:
         _add(params, parts, "closes", change.closes)
     if change.covers:
         _add(params, parts, "covers", change.covers)
+    if change.running:
+        _add(params, parts, "running", change.running)
     for number, piece in enumerate(change.evidence):
         _add(params, parts, f"evidence{number}", {**piece, "seq": seq, "detail": _json(piece["detail"])})
     if change.attestation:
@@ -112,6 +117,8 @@ def entry(change: Change) -> str:
         told["closes"] = change.closes
     if change.covers:
         told["covers"] = change.covers
+    if change.running:
+        told["running"] = change.running
     if change.revision:
         told["revision"] = change.revision
     if change.evidence:
@@ -166,6 +173,12 @@ def _statement(parts: tuple[tuple[str, tuple[str, ...]], ...], unscheduled: bool
             pieces.append(
                 "covers AS (UPDATE attempt SET effect = %(covers_effect)s, proof = %(covers_proof)s FROM changed "
                 "WHERE attempt.operation = %(id)s AND attempt.effect IN ('unknown', 'pending', 'partial'))"
+            )
+        elif part == "running":
+            pieces.append(
+                "running AS (UPDATE attempt SET effect = 'pending' FROM changed WHERE attempt.operation = %(id)s "
+                "AND attempt.effect = 'unknown' AND attempt.closed_at IS NOT NULL "
+                "AND attempt.idempotency_key = %(running_idempotency_key)s AND attempt.number <> %(running_number)s)"
             )
         elif part == "spends":
             pieces.append(f"spends AS ({RUN_SPENT.format(source='changed')})")

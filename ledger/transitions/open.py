@@ -12,7 +12,7 @@ from django.db import IntegrityError
 from ledger.database import execute
 from ledger.errors import LawBroken, constraint_of
 from ledger.identifiers import new_id
-from ledger.queries.facts import Held
+from ledger.queries.facts import NOT_READ, Held
 from ledger.queries.run import run_budget
 from ledger.rules.budgets import limits
 from ledger.rules.contract import Contract, idempotency_key
@@ -202,8 +202,8 @@ def held_of(*, opened: Opened, intent: Intent, now: datetime) -> Held:
         distinct_intent=False,
         awaits_signature=None,
         known_digest=False,
-        owner_name="",
-        owner_url="",
+        owner=NOT_READ,
+        receipt={},
         created_at=now,
         changed_at=now,
         escalated_at=None,
@@ -212,7 +212,14 @@ def held_of(*, opened: Opened, intent: Intent, now: datetime) -> Held:
 
 
 def attempt_row(
-    permit: Granted, *, number: int, revision: int, key: str | None, principal: str, now: datetime
+    permit: Granted,
+    *,
+    number: int,
+    revision: int,
+    key: str | None,
+    principal: str,
+    now: datetime,
+    sender: str = "harness",
 ) -> dict[str, Any]:
     """The columns of a new attempt: what was permitted, its effect unknown until somebody who may has spoken."""
     return {
@@ -229,6 +236,7 @@ def attempt_row(
         "lapses_at": permit.lapses_at,
         "effect": Effect.UNKNOWN.value,
         "network_attempts": 0,
+        "sender": sender,
     }
 
 
@@ -279,10 +287,10 @@ _COLUMNS = (
 )  # fmt: skip
 _ATTEMPT = (
     "number", "revision", "kind", "repeats_a_write", "licence", "principal", "idempotency_key", "timeout_ms",
-    "opened_at", "dispatch_by", "lapses_at", "effect", "network_attempts",
+    "opened_at", "dispatch_by", "lapses_at", "effect", "network_attempts", "sender",
 )  # fmt: skip
 _ZEROS = (
-    "distinct_intent", "repairs", "retries", "polls", "replans", "network_attempts", "cost", "clean_reads",
+    "distinct_intent", "repairs", "retries", "polls", "replans", "network_attempts", "cost", "clean_reads", "checks",
 )  # fmt: skip
 
 
@@ -292,7 +300,7 @@ def _statement(*, with_permit: bool, in_run: bool = False) -> str:
             "INSERT INTO operation (id, version, revision, created_at, changed_at, "  # noqa: S608 - names are ours
             f"{', '.join(_COLUMNS)}, {', '.join(_ZEROS)}) "
             f"VALUES (%(id)s, 1, 1, %(now)s, %(now)s, {', '.join(f'%({name})s' for name in _COLUMNS)}, "
-            "false, 0, 0, 0, 0, 0, 0, 0) "
+            "false, 0, 0, 0, 0, 0, 0, 0, 0) "
             "ON CONFLICT ON CONSTRAINT an_operation_id_is_one_operation DO NOTHING RETURNING id"
         ),
         "body": (

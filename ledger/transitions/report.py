@@ -10,7 +10,7 @@ from django.db import IntegrityError
 from ledger.errors import LawBroken, constraint_of
 from ledger.identifiers import new_id
 from ledger.queries.facts import Held
-from ledger.rules.attempts import attempt_after
+from ledger.rules.attempts import Word, attempt_after, running
 from ledger.rules.decision import Decision
 from ledger.rules.evidence import join_effects, may_assert
 from ledger.rules.facts import AttemptFacts
@@ -38,6 +38,10 @@ class Report:
     """The observation as canonical JSON, redacted by the contract; kept as a restricted original."""
     observed_at: datetime
     detail: Mapping[str, Any]
+    word: Word = Word.ANSWER
+    """How it belongs to the attempt."""
+    key_in_use: bool = False
+    """The owner says that a request with the attempt's key is running."""
 
 
 def attempts_with(*, held: Held, report: Report) -> tuple[AttemptFacts, ...]:
@@ -49,8 +53,10 @@ def attempts_with(*, held: Held, report: Report) -> tuple[AttemptFacts, ...]:
         failure_class=report.failure_class,
         network_attempts=report.network_attempts,
         now=held.now,
+        word=report.word,
     )
-    return tuple(told if attempt.number == told.number else attempt for attempt in held.facts.attempts)
+    attempts = tuple(told if attempt.number == told.number else attempt for attempt in held.facts.attempts)
+    return running(attempts, key=told.idempotency_key) if report.key_in_use else attempts
 
 
 def record_observation(*, held: Held, report: Report, decision: Decision, actor: str) -> Held | None:
@@ -102,6 +108,7 @@ def record_observation(*, held: Held, report: Report, decision: Decision, actor:
             "failure_class": told.failure_class.value if told.failure_class else None,
             "network_attempts": told.network_attempts,
         },
+        running={"number": told.number, "idempotency_key": told.idempotency_key} if report.key_in_use else None,
         originals=({"id": original, "kind": "observation", "body": report.body},),
         evidence=(
             {

@@ -34,13 +34,29 @@ def ensure_workspace(*, slug: str, name: str, now: datetime) -> UUID:
     return UUID(str(execute("SELECT id FROM workspace WHERE slug = %s", [slug])[0][0]))
 
 
-def ensure_owner(*, workspace_id: UUID, name: str, base_url: str) -> UUID:
-    """The owner system of this name, at this address from now on."""
+def ensure_owner(
+    *,
+    workspace_id: UUID,
+    name: str,
+    base_url: str,
+    hosts: Sequence[str] = (),
+    private_hosts: Sequence[str] = (),
+    most_at_once: int = 4,
+    per_second: float | None = None,
+) -> UUID:
+    """The owner system of this name, at this address and with these limits from now on.
+
+    `hosts`: further hosts that may be asked. `private_hosts`: those among all of them that may resolve to loopback or
+    private addresses; without an entry such an address is refused. `most_at_once`: questions open at the same time.
+    `per_second`: questions a second at most; None: not limited.
+    """
     rows = execute(
-        "INSERT INTO owner (id, workspace_id, name, base_url) VALUES (%s, %s, %s, %s) "
+        "INSERT INTO owner (id, workspace_id, name, base_url, hosts, private_hosts, most_at_once, per_second) "
+        "VALUES (%s, %s, %s, %s, %s, %s, %s, %s) "
         "ON CONFLICT ON CONSTRAINT an_owner_has_one_name_in_its_workspace "
-        "DO UPDATE SET base_url = EXCLUDED.base_url RETURNING id",
-        [new_id(), workspace_id, name, base_url],
+        "DO UPDATE SET base_url = EXCLUDED.base_url, hosts = EXCLUDED.hosts, private_hosts = EXCLUDED.private_hosts, "
+        "most_at_once = EXCLUDED.most_at_once, per_second = EXCLUDED.per_second RETURNING id",
+        [new_id(), workspace_id, name, base_url, list(hosts), list(private_hosts), most_at_once, per_second],
     )
     return UUID(str(rows[0][0]))
 

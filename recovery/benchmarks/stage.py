@@ -70,7 +70,9 @@ def stage() -> Iterator[Stage]:
         connections["owner"].close()
         now = database_now()
         workspace_id = ensure_workspace(slug="benchmark", name="Benchmark", now=now)
-        owner_id = ensure_owner(workspace_id=workspace_id, name="helpdesk", base_url="http://127.0.0.1:1")
+        owner_id = ensure_owner(
+            workspace_id=workspace_id, name="helpdesk", base_url="http://127.0.0.1:1", private_hosts=["127.0.0.1"]
+        )
         publish_contract(workspace_id=workspace_id, contract=parse_contract(CONTRACT), owner_id=owner_id, now=now)
         token = create_token(
             workspace_id=workspace_id,

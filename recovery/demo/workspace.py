@@ -42,7 +42,7 @@ def prepare(*, url: str) -> dict[str, Any]:
     workspaces = {slug: ensure_workspace(slug=slug, name=name, now=database_now()) for slug, name in WORKSPACES}
     people = [_person(username, name, role, passwords, workspaces.values()) for username, name, role in PEOPLE]
     for workspace_id in workspaces.values():
-        owner_id = ensure_owner(workspace_id=workspace_id, name=OWNER, base_url=owner_url)
+        owner_id = ensure_owner(workspace_id=workspace_id, name=OWNER, base_url=owner_url, private_hosts=["127.0.0.1"])
         for file in sorted(CONTRACTS.glob("*.yaml")):
             publish_contract(
                 workspace_id=workspace_id,

@@ -47,6 +47,7 @@ class Code(StrEnum):
     PROCESS_FAILED = "PROCESS_FAILED"
     WORK_FAILED = "WORK_FAILED"
     POLL_FAILED = "POLL_FAILED"
+    WORK_NOT_KNOWN = "WORK_NOT_KNOWN"
     NOT_SENT = "NOT_SENT"
     CONNECTION_LOST = "CONNECTION_LOST"
     TRANSPORT_TIMEOUT = "TRANSPORT_TIMEOUT"
@@ -115,6 +116,7 @@ SENTENCES: Final[Mapping[str, str]] = MappingProxyType(
         Code.PROCESS_FAILED: "The program ended without a result that can be read.",
         Code.WORK_FAILED: "The owner began the work, and it failed.",
         Code.POLL_FAILED: "Asking how far the work is failed, which says nothing of the work.",
+        Code.WORK_NOT_KNOWN: "The owner knows nothing of the work that was asked about, or not any more.",
         Code.NOT_SENT: "Nothing of the request left for the owner.",
         Code.CONNECTION_LOST: "The connection ended after the request may have left.",
         Code.TRANSPORT_TIMEOUT: "No answer came in time after the request may have left.",

@@ -4,12 +4,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from dataclasses import field as member
 
+from ledger.rules.attempts import Word
 from ledger.rules.vocabulary import Action, Effect, FailureClass, Phase, Proof, Request, Speaker, Verification
+from recovery.judgement.codes import Code
 
 POLLS = frozenset({"lro", "mcp_task"})
 """Kinds that ask how far the work of an earlier request is."""
 NOT_REQUESTS = POLLS | {"lookup", "verification"}
 """Kinds that speak of an earlier request and are none themselves."""
+_CAME_TO_NOTHING = frozenset({Code.POLL_FAILED, Code.ANSWER_NOT_RECOGNISED})
+"""With an unknown outcome: codes of a poll that says nothing of the work it asked about."""
 
 Scalar = str | int | float | bool
 
@@ -86,3 +90,13 @@ class Reading:
     """Members that nothing here knows. They decide nothing."""
     violations: tuple[str, ...] = ()
     """Where the answer and the contract disagree, in words."""
+
+    @property
+    def word(self) -> Word:
+        """How this belongs to the attempt that it was reported of."""
+        if self.kind not in NOT_REQUESTS:
+            return Word.ANSWER
+        if self.kind not in POLLS:
+            return Word.ASIDE if self.effect is Effect.UNKNOWN else Word.FOUND
+        lost = self.failure_class is FailureClass.UNKNOWN_OUTCOME and self.code in _CAME_TO_NOTHING
+        return Word.ASIDE if lost else Word.POLL

@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from ledger.rules.attempts import attempt_after, covered
+from ledger.rules.attempts import Word, attempt_after, covered, running
 from ledger.rules.budgets import limits
 from ledger.rules.contract import Contract
 from ledger.rules.decision import Decision
@@ -31,13 +31,14 @@ from recovery.judgement.codes import Code
 from recovery.judgement.decide import decide, rules_looked_at
 from recovery.judgement.envelopes import marks_all_retryable
 from recovery.judgement.read import read_observation
-from recovery.judgement.readers import envelope, lookup, verification
-from recovery.judgement.reading import POLLS, ObservationInvalid, Reading
+from recovery.judgement.readers import envelope
+from recovery.judgement.reading import ObservationInvalid, Reading
 from recovery.judgement.rule_table import Rule
 from recovery.judgement.waits import moment
 
 LONGEST_HISTORY: Final = 100
 _OPEN: Final = frozenset({Effect.UNKNOWN, Effect.PENDING, Effect.PARTIAL})
+_PENDING: Final = frozenset({Effect.PENDING})
 _LARGEST_BODY: Final = 64 * 1024
 
 
@@ -81,7 +82,7 @@ def judge(
         reading = replace(reading, violations=(*reading.violations, "Every failure of this tool is marked retryable."))
     attempts = _joined(attempts, observation, reading, now=now)
     if reading.code == Code.KEY_IN_USE:
-        attempts = [_running(attempt, key=attempts[-1].idempotency_key) for attempt in attempts]
+        attempts = list(running(attempts, key=attempts[-1].idempotency_key))
     effect = join_effects(attempts=attempts, absence_since=None, kind=contract.effect)
     stated = _keyed(contract)
     facts = _facts(stated, attempts, operation_id=attempts[-1].idempotency_key or operation_id)
@@ -99,27 +100,17 @@ def _joined(
 ) -> list[AttemptFacts]:
     """The attempts with one more observation: a new one, or what a poll, a lookup or a check says of those before."""
     known = list(attempts)
-    if known and reading.kind == verification.KIND:
+    if known and reading.word is Word.ASIDE:
         return known
-    if known and reading.kind == lookup.KIND:
+    if known and reading.word is Word.FOUND:
         if reading.effect is Effect.NONE:
             return list(covered(tuple(known), effect=Effect.NONE, proof=reading.proof))
-        if reading.effect is Effect.UNKNOWN:
-            return known
         if any(attempt.effect in _OPEN for attempt in known):
             return _told_of_last(known, reading, now=now, among=_OPEN)
-    if known and reading.kind in POLLS:
-        return _polled(known, reading, now=now)
+    if known and reading.word is Word.POLL:
+        pending = any(attempt.effect is Effect.PENDING for attempt in known)
+        return _told_of_last(known, reading, now=now, among=_PENDING if pending else _OPEN)
     return [*known, _attempt(observation, reading, number=len(known) + 1, now=now)]
-
-
-def _polled(attempts: list[AttemptFacts], reading: Reading, *, now: datetime) -> list[AttemptFacts]:
-    """A poll is no request of its own. Of an attempt that is pending it says everything; of one that is unknown it
-    says only what was found."""
-    if any(attempt.effect is Effect.PENDING for attempt in attempts):
-        return _told_of_last(attempts, reading, now=now, among=frozenset({Effect.PENDING}))
-    found = reading.effect in (Effect.APPLIED, Effect.PENDING)
-    return _told_of_last(attempts, reading, now=now, among=_OPEN) if found else attempts
 
 
 def _told_of_last(
@@ -137,6 +128,7 @@ def _told_of_last(
         failure_class=reading.failure_class,
         network_attempts=reading.network_attempts,
         now=now,
+        word=reading.word,
     )
     return [*attempts[:last], told, *attempts[last + 1 :]]
 
@@ -154,12 +146,6 @@ def _went_through_in_part(reading: Reading, attempts: Sequence[AttemptFacts]) ->
 
 def _is_envelope(observation: Mapping[str, Any]) -> bool:
     return observation.get("kind") == envelope.KIND and isinstance(observation.get("body"), Mapping)
-
-
-def _running(attempt: AttemptFacts, *, key: str | None) -> AttemptFacts:
-    """The owner says that a request with this key is running: that is every open attempt that carried it."""
-    ours = attempt.effect is Effect.UNKNOWN and key is not None and attempt.idempotency_key == key
-    return replace(attempt, effect=Effect.PENDING) if ours else attempt
 
 
 def _keyed(contract: Contract) -> Contract:

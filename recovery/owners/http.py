@@ -36,7 +36,7 @@ class StatusLookup:
     def ask(self, question: Question) -> Reply:
         """One GET, HEAD or POST as the contract writes it."""
         rule = question.lookup.rule
-        if rule.http is None:
+        if rule.http is None or rule.http.path is None:
             return _failed("The contract names no address to ask.", query="")
         try:
             path = render_path(rule.http.path, values=_values(question))
@@ -45,7 +45,7 @@ class StatusLookup:
             return _inconclusive(f"The address needs {error.name}, which this operation does not have", query="")
         except CredentialMissing as error:
             return _failed(f"The credential {error} is not set where the worker runs", query=rule.http.path)
-        url = question.base_url.rstrip("/") + path
+        url = question.reach.base_url.rstrip("/") + path
         query = f"{rule.http.method} {path}"
         try:
             status, headers, text = _fetch(

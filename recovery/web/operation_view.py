@@ -304,7 +304,7 @@ def operation_view(*, held: Held, seat: Seat, holder: str | None) -> OperationVi
         tool=facts.tool,
         title=held.contract.title,
         contract=held.contract_label,
-        owner=held.owner_name,
+        owner=held.owner.name,
         look=look_of(state=facts.state, outcome=facts.outcome),
         under=under_state(state=facts.state, effect=facts.effect, outcome=facts.outcome),
         why=reason,

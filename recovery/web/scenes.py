@@ -174,7 +174,7 @@ def reported(
     body = canonical({"attempt": attempt.number, **(detail or {})})
     report = Report(
         attempt=attempt,
-        source="harness/http" if speaker is Speaker.HARNESS else f"{one.owner_name}/answer",
+        source="harness/http" if speaker is Speaker.HARNESS else f"{one.owner.name}/answer",
         speaker=speaker,
         effect=effect,
         proof=proof,
@@ -204,7 +204,7 @@ def looked(
     """The owner was asked some time ago and answered so."""
     one = _at(id, lambda found: found.now - ago)
     lookup = LookupFacts(
-        source=f"{one.owner_name}/status",
+        source=f"{one.owner.name}/status",
         by="status",
         answer=outcome.value,
         started_at=one.now - timedelta(milliseconds=80),

@@ -380,8 +380,8 @@ def rows() -> Iterator[Row]:
         "a name is one tool",
     )
     yield (
-        "INSERT INTO owner (id, workspace_id, name, base_url) SELECT gen_random_uuid(), workspace_id, name, base_url "
-        "FROM owner WHERE id = %(their_owner)s",
+        "INSERT INTO owner SELECT (jsonb_populate_record(r, jsonb_build_object('id', gen_random_uuid()))).* "
+        "FROM owner r WHERE id = %(their_owner)s",
         "an_owner_has_one_name_in_its_workspace",
         "a name is one owner",
     )

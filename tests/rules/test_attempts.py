@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ledger.rules.attempts import attempt_after, covered
+from ledger.rules.attempts import Word, attempt_after, covered, running
 from ledger.rules.facts import AttemptFacts
 from ledger.rules.vocabulary import Effect, FailureClass, Proof
 
@@ -77,6 +77,59 @@ def test_effect_after_one_more_reading(held, new, then, why):
 def test_the_table_has_every_pair():
     told = {(held, new) for held, new, *_ in ROWS} | {(held, held) for held in Effect}
     assert told == set(itertools.product(Effect, Effect))
+
+
+REPORTED, IN_FLIGHT = T0, None
+WORDS = [
+    (Word.POLL, P, REPORTED, U, U, "the owner says that the running work ended badly: what it left is unknown"),
+    (Word.POLL, P, REPORTED, N, N, "or that it ended without an effect"),
+    (Word.POLL, P, REPORTED, A, A, "or that it is done"),
+    (Word.POLL, U, REPORTED, N, U, "whose work failed is not known, so it does not clear a request that got no answer"),
+    (Word.POLL, U, REPORTED, A, A, "what is there is there"),
+    (Word.POLL, U, REPORTED, P, P, "likewise what runs"),
+    (Word.POLL, U, IN_FLIGHT, N, N, "nothing else was reported: the poll is how the request is known to be taken"),
+    (Word.FOUND, U, REPORTED, A, A, "an exact match"),
+    (Word.FOUND, P, REPORTED, A, A, "also of what was running"),
+    (Word.FOUND, U, REPORTED, N, U, "absence is graded elsewhere, never taken from a report"),
+    (Word.ASIDE, P, REPORTED, U, P, "a lookup that found nothing out does not stop what runs"),
+    (Word.ASIDE, A, REPORTED, U, A, "nor undo what is done"),
+    (Word.ASIDE, PART, REPORTED, U, PART, "nor what is done in part"),
+    (Word.ASIDE, U, IN_FLIGHT, U, U, "and of an open one it says nothing either"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("word", "held", "closed", "new", "then", "why"), WORDS, ids=[row[5] for row in WORDS])
+def test_whose_word_it_is_goes_first(word, held, closed, new, then, why):
+    before = attempt(held, proof=PROOFS[held], closed_at=closed, failure_class=FailureClass.SUCCESS)
+    after = attempt_after(
+        before,
+        effect=new,
+        proof=PROOFS[new],
+        failure_class=FailureClass.VERIFICATION,
+        network_attempts=1,
+        now=T0,
+        word=word,
+    )
+    assert after.effect is then, why
+    taken = (word, held, new) in [(Word.POLL, U, N), (Word.FOUND, U, N)] and closed is not None
+    if word is Word.ASIDE or taken:
+        assert (after.proof, after.failure_class) == (before.proof, before.failure_class)
+
+
+SAME_KEY = [
+    ([("op-1", U, REPORTED), ("op-1", P, REPORTED)], [P, P], "the one that was lost is running"),
+    ([("op-1", N, REPORTED), ("op-1", P, REPORTED)], [N, P], "one that was refused is not"),
+    ([("op-1#r2", U, REPORTED), ("op-1", P, REPORTED)], [U, P], "another key is another request"),
+    ([(None, U, REPORTED), ("op-1", P, REPORTED)], [U, P], "without a key nobody could know it"),
+    ([("op-1", P, REPORTED), ("op-1", U, IN_FLIGHT)], [P, U], "one in flight will say so itself"),
+]
+
+
+@pytest.mark.parametrize(("held", "then", "why"), SAME_KEY, ids=[row[2] for row in SAME_KEY])
+def test_a_key_in_use_says_which_requests_run(held, then, why):
+    attempts = [attempt(effect, idempotency_key=key, closed_at=closed) for key, effect, closed in held]
+    assert [each.effect for each in running(attempts, key="op-1")] == then, why
+    assert running(attempts, key=None) == tuple(attempts)
 
 
 TIMES = [

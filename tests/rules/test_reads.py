@@ -24,6 +24,9 @@ JOB = {
 NO_ACCESS = {"outcome": "timeout", "role": None}
 ACCESS = {"outcome": "ok", "role": "viewer", "source_id": "E2-access", "observed_at": "2026-10-01T09:05:04Z"}
 OK = {"outcome": "ok", "role": "viewer", "source_id": "E2", "observed_at": SEEN}
+PAGE = {
+    "outcome": "ok", "next_cursor": None, "truncated": False, "index": "docs-r8", "source_id": "E3", "observed_at": SEEN,
+}  # fmt: skip
 
 
 def s(seconds):
@@ -59,6 +62,14 @@ RESULTS = [
     ({"outcome": "partial", "components": [{"name": "a", "outcome": "timeout", "value": None}]}, "unavailable", "null"),
     ({"outcome": "ok", "components": [{"name": "a", "outcome": "ok", "value": 3, "source_id": "E", "observed_at": SEEN}]},
      "ok", "a plain value"),
+    ({**PAGE, "items": [{"id": "d1"}]}, "ok", "the last page, and nothing was cut"),
+    ({**PAGE, "items": [{"id": "d1"}], "next_cursor": "c2"}, "partial", "there is more"),
+    ({**PAGE, "items": [{"id": "d1"}], "truncated": True}, "partial", "something was cut"),
+    ({**PAGE, "items": [{"id": "d1"}], "truncated": None}, "partial", "it does not say whether it was cut"),
+    ({**PAGE, "items": [], "next_cursor": "c2"}, "partial", "an empty page with a cursor is not an empty result"),
+    ({**PAGE, "items": [], "next_cursor": "c2", "outcome": "no_match"}, "partial", "whatever its author calls it"),
+    ({**PAGE, "items": []}, "no_match", "the end, in docs-r8"),
+    ({**PAGE, "items": [], "index": None}, "unavailable", "the end, of which index?"),
     ([], "unavailable", "no result at all"),
     (None, "unavailable", "nothing"),
     ("ok", "unavailable", "prose"),

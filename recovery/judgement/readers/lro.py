@@ -46,8 +46,11 @@ _KNOWN = members.COMMON | {"status", "headers", "operation", "poll_limit_reached
 _FAILED = replace(ERROR_INSIDE, rule="work.failed", code=Code.WORK_FAILED, source="law 4: it had begun")
 _STILL = replace(UNFINISHED, rule="work.poll_failed", code=Code.POLL_FAILED, source="law 7: a failed lookup")
 _NOT_SEEN = replace(NOT_LISTED, rule="work.not_seen", code=Code.POLL_FAILED, source="law 7")
+_NOT_KNOWN = replace(NOT_LISTED, rule="work.not_known", code=Code.WORK_NOT_KNOWN, source="law 7")
 _DONE = replace(DONE, rule="work.done", source="AIP-151; Azure REST guidelines")
 
+_MAY_NOT_ASK: Final = frozenset({401, 403, 407})
+_NOT_THERE: Final = frozenset({404, 410})
 _FINISHED_WORDS: Final = frozenset(
     {"succeeded", "success", "successful", "completed", "complete", "done", "finished", "available", "active", "ready",
      "ok", "healthy", "settled", "createcomplete", "updatecomplete", "deletecomplete", "importcomplete"}
@@ -113,7 +116,9 @@ def read(
     if ruled is not None:
         return ruled
     if status is not None and status >= 400:
-        return conclude(_NOT_SEEN if status in (401, 403, 404, 407, 410) else _STILL, seen)
+        if status in _NOT_THERE:
+            return conclude(_NOT_KNOWN, seen)
+        return conclude(_NOT_SEEN if status in _MAY_NOT_ASK else _STILL, seen)
     if unreadable or isinstance(operation, str):
         return conclude(_STILL, seen)
     return _of_operation(operation if isinstance(operation, Mapping) else {}, status, seen, context)
