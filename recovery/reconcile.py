@@ -5,6 +5,7 @@
 | dispatched, its permit has lapsed            | the attempt is closed; a write's effect stays unknown            |
 | waiting before a licensed retry              | it is opened again                                               |
 | reconciling, pending or escalated            | the owner is asked; its answer is graded and recorded            |
+| verifying; or escalated, done and unchecked  | the outcome is compared with what was intended                   |
 | open or blocked, and the deadline has passed | what is known settles it; what is not goes to a person           |
 | anything else, or it moved meanwhile         | nothing; the row's next moment stands                            |
 
@@ -13,9 +14,12 @@ Asking changes nothing at the owner, and what is recorded is conditional on the 
 """
 
 import random
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 from enum import StrEnum
+from typing import Any
 from uuid import UUID
 
 import orjson
@@ -28,12 +32,15 @@ from ledger.rules.facts import LookupFacts
 from ledger.rules.lifecycle import ASKED
 from ledger.rules.payload import redact
 from ledger.rules.stored import decision_from
-from ledger.rules.vocabulary import Action, Effect, LookupOutcome, State
+from ledger.rules.vocabulary import Action, Effect, LookupOutcome, State, Verification
+from ledger.transitions.check import Check, record_check
 from ledger.transitions.lookup import Answer, effect_with, record_lookup
 from ledger.transitions.passing_of_time import end_by_limit, end_wait, lapse_attempt
-from recovery.judgement.decide import decide_lapse, decide_limits, decide_lookup
+from recovery.judgement.decide import decide_check, decide_lapse, decide_limits, decide_lookup
+from recovery.judgement.read import read_observation
 from recovery.owners.base import Question, Reach, Reply
 from recovery.owners.registry import adapters
+from recovery.owners.verify import Inspection, check_outcome
 
 MOST_TRIES = 5
 
@@ -44,6 +51,7 @@ class Done(StrEnum):
     LAPSED = "lapsed"
     WOKEN = "woken"
     ASKED = "asked"
+    CHECKED = "checked"
     ENDED = "ended"
     NOTHING = "nothing"
 
@@ -62,6 +70,8 @@ def reconcile(*, id: UUID, time_left: float) -> Done:
         return ended if ended is not Done.NOTHING else _wake(known)
     if facts.state in (State.OPEN, State.BLOCKED):
         return _end(known)
+    if _to_be_checked(known):
+        return _check(known, time_left=time_left)
     if facts.state in ASKED:
         if not known.contract.lookup or not facts.attempts:
             return _end(known)
@@ -105,7 +115,11 @@ def _ask(known: Held, *, time_left: float) -> Done:
             roll=_roll(),
         )
         answer = Answer(
-            lookup=told, grade=grade, body=_kept(known, reply), detail=_detail(grade, reply, effect, decision.rule)
+            lookup=told,
+            grade=grade,
+            body=_kept(known, reply.body),
+            detail=_detail(known, grade, reply, effect, decision.rule),
+            receipt=reply.receipt,
         )
         if record_lookup(held=known, answer=answer, decision=decision, at=at) is not None:
             return Done.ASKED
@@ -120,6 +134,72 @@ def _ask(known: Held, *, time_left: float) -> Done:
     return Done.NOTHING
 
 
+def _to_be_checked(known: Held) -> bool:
+    facts = known.facts
+    if known.contract.verify is None or facts.verification is Verification.VERIFIED:
+        return False
+    return facts.state is State.VERIFYING or (facts.state is State.ESCALATED and facts.effect is Effect.APPLIED)
+
+
+def _check(known: Held, *, time_left: float) -> Done:
+    """Compare what the owner shows with what was intended. It speaks of the verification alone."""
+    facts, contract = known.facts, known.contract
+    seen = check_outcome(
+        Inspection(
+            owner=known.owner.name,
+            reach=_reach(known),
+            contract=contract,
+            operation_id=facts.operation_id,
+            idempotency_key=facts.last_attempt.idempotency_key if facts.last_attempt else None,
+            payload=payload_of(id=known.id, revision=facts.revision),
+            receipt=known.receipt,
+            time_left=time_left,
+        )
+    )
+    at = database_now()
+    observation = {
+        "kind": "verification",
+        "checks": [{"path": member, "expected": expected, "seen": found} for member, expected, found in seen.checks],
+        **({"failed": {"reason": seen.reason}} if seen.reason else {}),
+    }
+    reading = read_observation(observation, contract=contract, earlier=facts.attempts, now=at)
+    decision = decide_check(
+        reading=reading, facts=facts, effect=facts.effect, contract=contract, now=at, roll=_roll()
+    )
+    check = Check(
+        source=f"{known.owner.name}/verify",
+        outcome=reading.verification or Verification.UNAVAILABLE,
+        query=seen.query[:600],
+        principal=seen.principal,
+        body=_kept(known, seen.body),
+        reason=seen.reason,
+        observed_at=at,
+        detail={
+            "reasons": list(seen.sentences),
+            "status": seen.status,
+            "differs": _shown(known, [each for each in seen.checks if each[1] != each[2]]),
+            "rule": decision.rule,
+        },
+    )
+    return Done.CHECKED if record_check(held=known, check=check, decision=decision, at=at) is not None else Done.NOTHING
+
+
+def _reach(known: Held) -> Reach:
+    owner = known.owner
+    return Reach(base_url=owner.base_url, hosts=owner.hosts, private_hosts=owner.private_hosts)
+
+
+def _shown(known: Held, differs: Sequence[tuple[str, Any, Any]]) -> list[list[Any]]:
+    """Differences as they may be kept: what the contract redacts is compared, never shown."""
+    shown = []
+    for member, *values in differs:
+        paths = [path for path in known.contract.redact if path == member or path.startswith(f"{member}.")]
+        hidden = any(member == path or member.startswith(f"{path}.") for path in known.contract.redact)
+        inner = [path.removeprefix(f"{member}.") for path in paths]
+        shown.append([member, *("[redacted]" if hidden else redact(value, paths=inner) for value in values)])
+    return shown
+
+
 def _answered(known: Held, *, time_left: float) -> tuple[CompiledLookup, Reply]:
     """The first lookup that settles something, or the last one's word; asked in the contract's order."""
     facts = known.facts
@@ -129,11 +209,7 @@ def _answered(known: Held, *, time_left: float) -> tuple[CompiledLookup, Reply]:
         reply = adapters()[lookup.rule.by].ask(
             Question(
                 owner=known.owner.name,
-                reach=Reach(
-                    base_url=known.owner.base_url,
-                    hosts=known.owner.hosts,
-                    private_hosts=known.owner.private_hosts,
-                ),
+                reach=_reach(known),
                 lookup=lookup,
                 operation_id=facts.operation_id,
                 idempotency_key=last.idempotency_key if last else None,
@@ -173,24 +249,22 @@ def _facts(
     )
 
 
-def _detail(grade: Grade, reply: Reply, effect: Effect, rule: str) -> dict[str, object]:
+def _detail(known: Held, grade: Grade, reply: Reply, effect: Effect, rule: str) -> dict[str, object]:
     return {
         "reasons": list(grade.reasons),
         "status": reply.status,
         "clean_reads": grade.clean_reads,
         "conflict": grade.conflict,
-        "differs": [list(difference) for difference in reply.differs],
+        "differs": _shown(known, reply.differs),
         "effect": effect.value,
         "rule": rule,
     }
 
 
-def _kept(known: Held, reply: Reply) -> str:
+def _kept(known: Held, body: str) -> str:
     """The answer as it may be kept: redacted where it is JSON, NUL-free, cut to 64 KiB."""
-    try:
-        body = orjson.dumps(redact(orjson.loads(reply.body), paths=list(known.contract.redact))).decode()
-    except orjson.JSONDecodeError:
-        body = reply.body
+    with suppress(orjson.JSONDecodeError):
+        body = orjson.dumps(redact(orjson.loads(body), paths=list(known.contract.redact))).decode()
     return body.replace("\x00", "�")[: 64 * 1024]
 
 

@@ -141,6 +141,8 @@ def _report(
         digest=digest,
         body=canonical(redact(observation, paths=_redacted(held))).decode(),
         observed_at=_seen_at(observation, now=held.now),
+        verification=reading.verification,
+        receipt=reading.receipt,
         detail=_detail(reading, observation),
     )
 

@@ -31,6 +31,14 @@ def _secret_key(database_url: str) -> str:
     return secrets.token_urlsafe(50)
 
 
+def _field_keys() -> str:
+    """ASCERTAIN_FIELD_KEYS, else the key that `make up` keeps beside the embedded database; else none, and a check says so."""
+    if given := os.environ.get("ASCERTAIN_FIELD_KEYS"):
+        return given
+    kept = BASE_DIR / ".local" / "field_key"
+    return kept.read_text().strip() if kept.exists() else ""
+
+
 def _database(url: str) -> dict[str, Any]:
     """A Django database from `postgresql://user:password@host:port/name?sslmode=…`."""
     parts = urlsplit(url)
@@ -175,6 +183,9 @@ structlog.configure(
     wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
     cache_logger_on_first_use=True,
 )
+
+ASCERTAIN_FIELD_KEYS = _field_keys()
+"""Keys for what is kept encrypted, newest first, with commas (recovery/sealing.py)."""
 
 CELERY_BROKER_URL = os.environ.get("CELERY_BROKER_URL") or (LOCAL or {}).get("broker_url", "")
 ASCERTAIN_OWNER_ADAPTERS = os.environ.get("ASCERTAIN_OWNER_ADAPTERS", "")

@@ -10,12 +10,15 @@ import orjson
 
 from ledger.database import execute
 from ledger.queries.contracts import contract_by_id
+from ledger.queries.items import HeldItems, items_of
 from ledger.rules.budgets import limits
 from ledger.rules.contract import Contract
 from ledger.rules.facts import AttemptFacts, Budget, Facts
+from ledger.rules.items import attempt_effect
 from ledger.rules.payload import shown
 from ledger.rules.vocabulary import (
     Effect,
+    EffectKind,
     FailureClass,
     Guarantee,
     Licence,
@@ -38,6 +41,7 @@ class OwnerAddress:
     private_hosts: frozenset[str]
 
 
+NO_ITEMS = HeldItems(items=(), carries=frozenset())
 NOT_READ = OwnerAddress(id=UUID(int=0), name="", base_url="", hosts=frozenset(), private_hosts=frozenset())
 """In an operation that was opened a moment ago and not read back: nobody is asked from such a value."""
 
@@ -133,6 +137,16 @@ def payload_of(*, id: UUID, revision: int) -> Any:
     return orjson.loads(rows[0][0]) if rows else None
 
 
+def payloads_of(*, id: UUID) -> dict[int, Any]:
+    """The payload body of every revision that is still kept, by its number, the first one first."""
+    rows = execute(
+        "SELECT revision.number, body FROM original JOIN revision ON revision.original = original.id "
+        "WHERE revision.operation = %s ORDER BY revision.number",
+        [id],
+    )
+    return {number: orjson.loads(body) for number, body in rows}
+
+
 def from_row(row: tuple[Any, ...]) -> Held:
     """The value of one row selected with COLUMNS and one trailing `known digest` column."""
     (
@@ -154,6 +168,7 @@ def from_row(row: tuple[Any, ...]) -> Held:
         "cost": float(cost),
         "checks": checks,
     }
+    batch = items_of(id=id, revision=revision) if contract.effect is EffectKind.BATCH else NO_ITEMS
     return Held(
         id=id,
         workspace_id=workspace_id,
@@ -174,7 +189,7 @@ def from_row(row: tuple[Any, ...]) -> Held:
             revision=revision,
             payload_digest=shown(payload_digest),
             principal=principal,
-            attempts=tuple(_attempt(values) for values in _listed(attempts)),
+            attempts=tuple(_attempt(values, batch) for values in _listed(attempts)),
             clean_reads=clean_reads,
             absence_since=absence_since,
             budgets={name: Budget(used=used[name], limit=limit) for name, limit in limits(contract).items()},
@@ -184,6 +199,8 @@ def from_row(row: tuple[Any, ...]) -> Held:
             touched_since=contract.idempotency.guarantee is Guarantee.NATURAL
             and _touched_since(workspace_id, tool_id, identity_digest, created_at),
             escalated=escalated_at is not None,
+            items=batch.items,
+            carries=batch.carries,
         ),
         now=now,
         decision=_parsed(decision),
@@ -228,10 +245,13 @@ def _parsed(value: Any) -> Any:
     return orjson.loads(value) if isinstance(value, str | bytes) else value
 
 
-def _attempt(values: list[Any]) -> AttemptFacts:
+def _attempt(values: list[Any], batch: HeldItems) -> AttemptFacts:
     number, revision, digest, principal, key, licence, opened, by, lapses, closed, effect, proof, failure, network = (
         values
     )
+    if batch.items:
+        # Later words on single items are kept with the items; the attempt's own row has what its report said.
+        effect, proof = attempt_effect(batch.items, number=number)
     return AttemptFacts(
         attempt_id=f"attempt-{number:02d}",
         number=number,

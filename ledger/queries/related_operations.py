@@ -2,9 +2,11 @@
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 from uuid import UUID
 
 from ledger.database import execute
+from ledger.rules.agent_retries import Step, Tries
 from ledger.rules.vocabulary import Effect, Outcome, State
 
 
@@ -43,3 +45,32 @@ def related_operations(
         )
         for id, name, state, effect, outcome, holds, created_at in rows
     )
+
+
+def tries_in_step(*, workspace_id: UUID, tool_id: UUID, identity_digest: bytes, step: Step, besides: str) -> Tries:
+    """What was sent for an intent in one step of an agent's run, by other operations than `besides`."""
+    [(sent, done)] = execute(
+        f"SELECT count(*), max(operation_id) FILTER (WHERE effect = 'applied') FROM operation WHERE {SENT_IN_STEP}",  # noqa: S608
+        tried(workspace_id=workspace_id, tool_id=tool_id, identity_digest=identity_digest, step=step, besides=besides),
+    )
+    return Tries(step=step, sent=sent, done=done)
+
+
+SENT_IN_STEP = (
+    "workspace_id = %(tried_workspace)s AND agent->>'run' = %(tried_run)s::text AND identity_digest = %(tried_identity)s "
+    "AND tool_id = %(tried_tool)s AND agent->>'step' IS NOT DISTINCT FROM %(tried_step)s::text "
+    "AND first_sent_at IS NOT NULL AND operation_id <> %(tried_besides)s"
+)
+"""Which operations are other tries of an intent; its parameters are those of `tried`."""
+
+
+def tried(*, workspace_id: UUID, tool_id: UUID, identity_digest: bytes, step: Step, besides: str) -> dict[str, Any]:
+    """The parameters of `SENT_IN_STEP`."""
+    return {
+        "tried_workspace": workspace_id,
+        "tried_tool": tool_id,
+        "tried_identity": identity_digest,
+        "tried_run": step.run,
+        "tried_step": step.step,
+        "tried_besides": besides,
+    }

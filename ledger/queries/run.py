@@ -109,7 +109,7 @@ def run_operations(*, workspace_id: UUID, name: str) -> RunOperations:
     reads = [row for row in rows if contract_by_id(row[3]).is_read]
     return RunOperations(
         states=states,
-        reads=_reports([row[0] for row in reads]),
+        reads=read_reports(ids=[row[0] for row in reads]),
         writes=tuple(
             Written(
                 operation_id=row[1],
@@ -127,7 +127,8 @@ def run_operations(*, workspace_id: UUID, name: str) -> RunOperations:
     )
 
 
-def _reports(ids: list[UUID]) -> tuple[ReadReport, ...]:
+def read_reports(*, ids: list[UUID]) -> tuple[ReadReport, ...]:
+    """Everything that harnesses reported of these operations, oldest first, with its originals: never for lists."""
     rows = execute(
         "SELECT o.operation_id, t.name, p.body, b.body, a.failure_class, e.observed_at FROM evidence e "
         "JOIN operation o ON o.id = e.operation JOIN tool t ON t.id = o.tool_id "

@@ -3,6 +3,7 @@
 | question | answered by |
 | --- | --- |
 | may this document be taken? | `parse_contract`, `parse_stated_contract` |
+| may it be published, and what could be better in it? | `check_contract` |
 | can this release carry all of it out? | `unsupported` |
 | do these arguments fit? | `check_arguments` |
 | which key does this attempt carry, and where? | `idempotency_key`, `dispatch_headers` |
@@ -11,9 +12,11 @@
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import timedelta
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Final, Literal
+from uuid import UUID, uuid5
 
 from jsonschema import Draft202012Validator
 from pydantic import Field, ValidationError
@@ -23,7 +26,9 @@ from ledger.rules.arguments import ArgumentProblem, first_problem, validator
 from ledger.rules.contract_checks import Complaint, complaints, unsupported_parts
 from ledger.rules.contract_compiled import Compiled, compile_contract
 from ledger.rules.contract_document import ContractInvalid, Document, Problem, join_path, read_document
+from ledger.rules.contract_samples import never_computed
 from ledger.rules.contract_sections import (
+    PRESET_TAKEN,
     Approval,
     Budgets,
     Dispatch,
@@ -45,16 +50,20 @@ from ledger.rules.contract_sections import (
     Verify,
 )
 from ledger.rules.durations import Duration
+from ledger.rules.presets import Taken, take_in
+from ledger.rules.templates import render_text
 from ledger.rules.vocabulary import EffectKind, Guarantee
 
 __all__ = [
     "ArgumentProblem",
+    "Checked",
     "Contract",
     "ContractInvalid",
     "ErrorRule",
     "LookupRule",
     "Problem",
     "check_arguments",
+    "check_contract",
     "dispatch_headers",
     "idempotency_key",
     "identity_members",
@@ -64,42 +73,74 @@ __all__ = [
 ]
 
 
+_KEYS: Final = UUID("6f1ed2a8-3c55-5d0e-9b0a-5a1c1c5b7d11")
+"""The name space of our keys. It never changes: a key must be the same after every restart and upgrade."""
+
+
 class Contract(Section):
     """A tool's contract: the whole document. Build it with `parse_contract` or `parse_stated_contract`."""
 
+    preset: str | None = Field(default=None, pattern=PRESET_TAKEN)
+    """Where a part of this document came from: `stripe-v1@2026-11-30`. A text that says `preset: stripe-v1` takes it in
+    while it is read."""
     contract: Name | Literal[""] = ""
     """The tool's name. Empty only in a contract that is stated with a question and never published."""
     title: str = Field(default="", max_length=200)
+    """What the tool does, in a few words."""
     effect: EffectKind
+    """What the tool does to the world: read, write or batch."""
     owner: Name | Literal[""] = ""
+    """The system that holds the truth about the effect."""
     identity: Literal["none"] | tuple[Member, ...] | None = Field(default=None, max_length=50)
     """Members that make it the same intent; not stated: all of them; `none`: meant to repeat."""
     arguments: dict[str, Any] | None = None
+    """JSON Schema of the payload; checked before anything is recorded."""
     result: dict[str, Any] | None = None
+    """JSON Schema of the result; a malformed one is kept and makes verification unavailable."""
     idempotency: Idempotency = Idempotency()
+    """What the owner promises about repeats. Not stated: nothing."""
     success: Expression | None = None
+    """CEL over the answer: what it must look like to count as applied."""
     receipt: dict[Member, Expression] = Field(default_factory=dict, max_length=20)
+    """What to keep of an answer (CEL), for lookups and checks: ids, addresses."""
     lookup: tuple[LookupRule, ...] = Field(default=(), max_length=10)
+    """How to learn the truth; tried in order."""
     verify: Verify | None = None
+    """How the outcome is checked once the effect is applied."""
     notice: Notice | None = None
+    """How the owner's signed notifications are read."""
     errors: tuple[ErrorRule, ...] = Field(default=(), max_length=200)
+    """What answers mean, before the defaults; the first that matches wins."""
     items: Items | None = None
+    """Where a batch keeps its items."""
     budgets: Budgets = Budgets()
+    """How often each kind of step may be taken."""
     deadline: Duration = timedelta(minutes=15)
+    """How long it may be dispatched."""
     reconcile_until: Duration = timedelta(hours=72)
+    """How long the owner is asked."""
     dispatch_within: Duration = timedelta(seconds=30)
     """How long a permit may be used to start sending."""
     timeout: Duration = timedelta(seconds=30)
     """How long one attempt may take once it is sent."""
     poll: Poll = Poll()
+    """The waits between lookups."""
     retry: Retry = Retry()
+    """The waits before licensed repeats."""
     approval: Approval | None = None
+    """When a person must permit the request first."""
     resolution: Resolution = Resolution()
+    """Which answers of a person need a second one."""
     escalation: Escalation = Escalation()
+    """How people hear of what only they can settle."""
     redact: tuple[Member, ...] = Field(default=(), max_length=100)
+    """Payload members that are not shown."""
     dispatch: Dispatch | None = None
+    """Lets Ascertain itself send licensed repeats."""
     samples: tuple[Sample, ...] = Field(default=(), max_length=100)
+    """Answers and what they mean, tried against the rules when the contract is published."""
     source: Source | None = None
+    """Where the owner documents this."""
 
     @cached_property
     def compiled(self) -> Compiled:
@@ -116,15 +157,36 @@ class Contract(Section):
         return self.effect is EffectKind.READ
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checked:
+    """A contract that can be published, and what could be better in it."""
+
+    contract: Contract
+    notes: tuple[Problem, ...]
+
+
 def parse_contract(source: str | Mapping[str, Any]) -> Contract:
-    """Reads a contract document: YAML or JSON text, or a mapping of plain JSON values.
+    """Reads a contract document: YAML or JSON text, or a mapping of plain JSON values. A preset that it names is taken
+    in.
 
     Raises:
         ContractInvalid: with every problem found, each with its path and (for text) its line: unknown keys, wrong
             types, expressions that may not stand, promises that contradict each other, samples that come out
             differently.
     """
-    return _parse(read_document(source), stated=False)
+    return _parse(take_in(read_document(source), stated=False), stated=False)
+
+
+def check_contract(source: str | Mapping[str, Any]) -> Checked:
+    """Reads a contract document as publishing would, and says what could be better.
+
+    Raises:
+        ContractInvalid: as `parse_contract`, and for parts that this release cannot carry out.
+    """
+    taken = take_in(read_document(source), stated=False)
+    contract = _parse(taken, stated=False, published=True)
+    notes = tuple(taken.document.problem(path, message) for path, message in never_computed(contract))
+    return Checked(contract=contract, notes=(*taken.advice, *notes))
 
 
 def parse_stated_contract(source: Mapping[str, Any]) -> Contract:
@@ -134,7 +196,7 @@ def parse_stated_contract(source: Mapping[str, Any]) -> Contract:
     Raises:
         ContractInvalid: as `parse_contract`.
     """
-    return _parse(read_document(source), stated=True)
+    return _parse(take_in(read_document(source), stated=True), stated=True)
 
 
 def unsupported(contract: Contract) -> tuple[Problem, ...]:
@@ -156,15 +218,20 @@ def idempotency_key(contract: Contract, *, operation_id: str, revision: int) -> 
 
     A key is a correlation even where the owner guarantees nothing about it: a lookup can find it again.
 
-    A later revision is another request, so its key ends in `#r2`, unless the contract says that a repair keeps it.
+    A later revision is another request, so its key ends in `#r2` (with `{operation_uuid}` it is another UUID), unless
+    the contract says that a repair keeps it.
     """
     promised = contract.idempotency
     if promised.guarantee is not Guarantee.KEY and promised.field is None:
         return None
-    key = promised.key.replace("{operation_id}", operation_id).replace("{revision}", str(revision))
-    if revision > 1 and promised.repair_key == "new" and "{revision}" not in promised.key:
-        return f"{key}#r{revision}"
-    return key
+    if revision == 1 and promised.key == "{operation_id}":
+        return operation_id
+    kept = promised.repair_key == "same" or revision == 1
+    named = operation_id if kept else f"{operation_id}#r{revision}"
+    values = {"operation_id": operation_id, "operation_uuid": str(uuid5(_KEYS, named)), "revision": revision}
+    key = render_text(promised.key, values=values)
+    differs = kept or "{revision}" in promised.key or "{operation_uuid}" in promised.key
+    return key if differs else f"{key}#r{revision}"
 
 
 def dispatch_headers(contract: Contract, key: str | None) -> dict[str, str]:
@@ -196,27 +263,29 @@ def identity_members(contract: Contract, payload: Any) -> Any:
     return {"members": found}
 
 
-def _parse(document: Document, *, stated: bool) -> Contract:
+def _parse(taken: Taken, *, stated: bool, published: bool = False) -> Contract:
+    document = taken.document
     try:
         text = json.dumps(document.value, allow_nan=False)
         contract = Contract.model_validate_json(text)
     except ValidationError as error:
-        raise _invalid(document, _from_pydantic(document, error.errors(include_url=False))) from None
+        raise _invalid(taken, _from_pydantic(document, error.errors(include_url=False))) from None
     except (ValueError, RecursionError):
-        raise _invalid(document, [Complaint(path="", message="The document holds text that is not Unicode.")]) from None
+        raise _invalid(taken, [Complaint(path="", message="The document holds text that is not Unicode.")]) from None
     found = [Complaint(path=path, message=message) for path, message in contract.compiled.problems]
     found += complaints(contract, stated=stated)
-    if found:
-        raise _invalid(document, found)
+    if published:
+        found += unsupported_parts(contract)
+    if found or taken.problems:
+        raise _invalid(taken, found)
     return contract
 
 
-def _invalid(document: Document, found: list[Complaint]) -> ContractInvalid:
+def _invalid(taken: Taken, found: list[Complaint]) -> ContractInvalid:
+    told = {problem.path for problem in taken.problems}
+    rest = (complaint for complaint in found if complaint.path not in told)
     return ContractInvalid(
-        tuple(
-            Problem(path=complaint.path, line=document.line_of(complaint.path), message=complaint.message)
-            for complaint in found
-        )
+        (*taken.problems, *(taken.document.problem(complaint.path, complaint.message) for complaint in rest))
     )
 
 

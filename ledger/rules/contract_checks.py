@@ -4,11 +4,13 @@
 | --- | --- | --- |
 | `no_match` (a write) | `lag`, and `authoritative` if it is to count | absence needs a moment after which it counts |
 | `guarantee: key` | `field`, and `{operation_id}` in the key | a key that all operations share protects none |
+| `idempotency.key` | what makes more than 300 characters | a key is kept, and sent, whole or not at all |
 | an error of class `transient` (a write) | `effect: none` | only a proved absence makes a retry safe |
 | an error of class `unknown_outcome` | `effect: unknown` | that is what the class means |
 | an error of class `success` | `effect: applied` or `pending` | likewise |
 | an error that says more than whoever answers then may know | nothing of the kind | law 3 |
-| `samples` | what its own rules say of them | a rule that misreads its own example is wrong |
+| `effect: batch` | `items`, below the payload | an effect that may be partial is followed item by item |
+| `samples` | what its own rules say of them (contract_samples.py) | a rule that misreads its own example is wrong |
 """
 
 import re
@@ -18,17 +20,43 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from ledger.rules.arguments import schema_problem
-from ledger.rules.contract_sections import LookupBy, LookupRequest, LookupRule, Sample
+from ledger.rules.contract_samples import sample_problems
+from ledger.rules.contract_sections import (
+    ASKED_BY_HANDLE,
+    PAGED,
+    TRANSPORT_HEADERS,
+    Idempotency,
+    LookupBy,
+    LookupRequest,
+    LookupRule,
+    SqlRequest,
+)
 from ledger.rules.evidence import may_assert
-from ledger.rules.expressions import MISSING, Condition, Context
+from ledger.rules.expressions import Condition, Context
 from ledger.rules.templates import KEY_NAMES, PATH_NAMES, PATH_ROOTS, slots, strings
 from ledger.rules.vocabulary import Effect, EffectKind, FailureClass, Guarantee, Proof, Speaker
 
 if TYPE_CHECKING:
     from ledger.rules.contract import Contract
 
-SUPPORTED_LOOKUPS: Final = frozenset({LookupBy.STATUS})
+SUPPORTED_LOOKUPS: Final = frozenset(
+    {
+        LookupBy.STATUS,
+        LookupBy.SEARCH,
+        LookupBy.LIST,
+        LookupBy.OPERATION,
+        LookupBy.MCP_TOOL,
+        LookupBy.MCP_TASK,
+        LookupBy.SQL,
+        LookupBy.POSTGRES_XACT,
+    }
+)
 """The ways to ask an owner that this release can carry out."""
+
+LONGEST_KEY: Final = 300
+"""Characters of an idempotency key that the ledger keeps."""
+LONGEST_OPERATION_ID: Final = 200
+LAST_REVISION: Final = 9_999
 
 _EFFECTS_OF: Final = {
     FailureClass.TRANSIENT: (Effect.NONE,),
@@ -49,6 +77,7 @@ class Complaint:
 def complaints(contract: "Contract", *, stated: bool) -> list[Complaint]:
     """Everything that the shape alone does not show. `stated`: it comes with a question and is never published."""
     found = list(_schemas(contract))
+    found += _items(contract, stated=stated)
     found += _idempotency(contract, stated=stated)
     found += _lookups(contract)
     found += _errors(contract)
@@ -64,18 +93,12 @@ def complaints(contract: "Contract", *, stated: bool) -> list[Complaint]:
 
 def unsupported_parts(contract: "Contract") -> Iterator[Complaint]:
     """What this release would have to ignore."""
-    if contract.effect is EffectKind.BATCH:
-        yield Complaint(path="effect", message="Batches cannot be carried out yet; publish a contract for one item.")
-    if contract.items is not None:
-        yield Complaint(path="items", message="Items of a batch cannot be followed yet; leave this part out.")
     for index, rule in enumerate(contract.lookup):
         if rule.by not in SUPPORTED_LOOKUPS:
             yield Complaint(
                 path=f"lookup[{index}].by",
                 message=f"A lookup by {rule.by} cannot be carried out yet; use a lookup by status, or leave it out.",
             )
-    if contract.verify is not None:
-        yield Complaint(path="verify", message="The outcome cannot be verified yet; leave this part out.")
     if contract.approval is not None:
         yield Complaint(
             path="approval",
@@ -99,6 +122,28 @@ def _schemas(contract: "Contract") -> Iterator[Complaint]:
             yield Complaint(path=path, message=problem)
 
 
+_ITEMS_PATH = re.compile(r"payload(\.[A-Za-z_$][\w$-]*)*")
+
+
+def _items(contract: "Contract", *, stated: bool) -> Iterator[Complaint]:
+    if contract.items is None:
+        if contract.effect is EffectKind.BATCH and not stated:
+            yield Complaint(
+                path="items",
+                message="State where a batch keeps its items and which member is an item's key, such as "
+                "{path: payload.tickets, key: ref}.",
+            )
+        return
+    if contract.effect is not EffectKind.BATCH:
+        yield Complaint(path="items", message=f"A {contract.effect} has no items; state effect: batch.")
+    if _ITEMS_PATH.fullmatch(contract.items.path) is None or contract.items.path == "payload":
+        yield Complaint(
+            path="items.path",
+            message="Write the member of the payload that is the list, such as payload.tickets: a part of the batch "
+            "is sent again by putting fewer items there.",
+        )
+
+
 def _idempotency(contract: "Contract", *, stated: bool) -> Iterator[Complaint]:
     promised = contract.idempotency
     try:
@@ -108,11 +153,21 @@ def _idempotency(contract: "Contract", *, stated: bool) -> Iterator[Complaint]:
         return
     for name in names:
         if name not in KEY_NAMES:
-            yield Complaint(path="idempotency.key", message=f"A key is made of operation_id and revision, not {name}.")
-    if promised.guarantee is Guarantee.KEY:
-        if "operation_id" not in names:
             yield Complaint(
-                path="idempotency.key", message="Without {operation_id} every operation would share one key."
+                path="idempotency.key",
+                message=f"A key is made of operation_id, operation_uuid and revision, not {name}.",
+            )
+    if (longest := _longest_key(promised, names)) > LONGEST_KEY:
+        yield Complaint(
+            path="idempotency.key",
+            message=f"The longest operation_id would make a key of {longest} characters; {LONGEST_KEY} can be kept. "
+            "Shorten it, or use {operation_uuid}.",
+        )
+    if promised.guarantee is Guarantee.KEY:
+        if not {"operation_id", "operation_uuid"} & set(names):
+            yield Complaint(
+                path="idempotency.key",
+                message="Without {operation_id} or {operation_uuid} every operation would share one key.",
             )
         if promised.field is None and not stated:
             yield Complaint(
@@ -122,11 +177,22 @@ def _idempotency(contract: "Contract", *, stated: bool) -> Iterator[Complaint]:
             yield Complaint(path="idempotency.repair_key", message="A key with {revision} in it cannot stay the same.")
 
 
+def _longest_key(promised: Idempotency, names: tuple[str, ...]) -> int:
+    """Characters of the key that the longest operation_id and the last revision would make."""
+    longest = {"operation_id": LONGEST_OPERATION_ID, "operation_uuid": 36, "revision": len(str(LAST_REVISION))}
+    ends = promised.repair_key == "new" and not {"operation_uuid", "revision"} & set(names)
+    ending = f"#r{LAST_REVISION}" if ends else ""
+    slots_written = sum(len(f"{{{name}}}") for name in names)
+    return len(promised.key) - slots_written + sum(longest.get(name, 0) for name in names) + len(ending)
+
+
 def _lookups(contract: "Contract") -> Iterator[Complaint]:
     for index, rule in enumerate(contract.lookup):
         yield from _lookup(contract, rule, f"lookup[{index}]")
     if contract.verify is not None:
         yield from _request("verify.http", contract.verify.http)
+        if not contract.verify.expect:
+            yield Complaint(path="verify.expect", message="State what to compare, such as title: body.title.")
     if contract.dispatch is not None:
         yield from _templates("dispatch.http.path", contract.dispatch.http.path)
         yield from _templates("dispatch.http.headers", contract.dispatch.http.headers)
@@ -142,29 +208,46 @@ _NEEDS: Final = {
     LookupBy.SEARCH: ("http", "items", "match"),
     LookupBy.LIST: ("http", "items", "match"),
     LookupBy.OPERATION: ("http", "effect"),
-    LookupBy.MCP_TOOL: ("mcp", "found"),
+    LookupBy.MCP_TOOL: ("mcp",),
     LookupBy.MCP_TASK: ("task",),
-    LookupBy.SQL: ("sql",),
-    LookupBy.POSTGRES_XACT: ("xact",),
+    LookupBy.SQL: ("sql", "as"),
+    LookupBy.POSTGRES_XACT: ("xact", "as"),
     LookupBy.REPLAY: (),
 }
 """The parts without which a lookup of this kind cannot ask, or cannot read what it is told."""
+_NAMED: Final = {"as": "credential"}
+"""Parts whose word in the document cannot be a name in Python."""
 
 
 def _lookup(contract: "Contract", rule: LookupRule, at: str) -> Iterator[Complaint]:
     for part in _NEEDS[rule.by]:
-        if getattr(rule, part) is None:
+        if getattr(rule, _NAMED.get(part, part)) is None:
             yield Complaint(path=f"{at}.{part}", message=f"A lookup by {rule.by} must state {part}.")
     if rule.by is LookupBy.REPLAY and contract.idempotency.guarantee is not Guarantee.KEY:
         yield Complaint(path=f"{at}.by", message="A replay needs an owner that guarantees its keys (guarantee: key).")
     if rule.by is LookupBy.REPLAY and contract.dispatch is None:
         yield Complaint(path="dispatch", message="A replay sends the request again: state dispatch.")
     if rule.http is not None:
-        yield from _request(f"{at}.http", rule.http)
+        paged = rule.by in PAGED
+        yield from _request(f"{at}.http", rule.http, paged=paged)
+        if paged:
+            yield from _cursor(rule, rule.http, at)
+    if rule.by in ASKED_BY_HANDLE and rule.no_match is not None:
+        yield Complaint(
+            path=f"{at}.no_match",
+            message="A handle that the owner does not know has expired, or is another's: it proves nothing. "
+            "Leave no_match out.",
+        )
     if rule.mcp is not None:
         yield from _templates(f"{at}.mcp.arguments", rule.mcp.arguments, whole=_WHOLE)
+    if rule.by is LookupBy.MCP_TOOL and rule.found is None and (rule.items is None or rule.match is None):
+        yield Complaint(
+            path=f"{at}.found",
+            message="State found, or items and match: without them any answer of the tool would count as the object.",
+        )
     if rule.sql is not None:
         yield from _templates(f"{at}.sql.parameters", rule.sql.parameters)
+        yield from _statement(f"{at}.sql.statement", rule.sql)
     yield from _templates(f"{at}.task", rule.task)
     yield from _templates(f"{at}.xact", rule.xact)
     if rule.no_match is not None and contract.effect is not EffectKind.READ and rule.lag is None:
@@ -173,22 +256,55 @@ def _lookup(contract: "Contract", rule: LookupRule, at: str) -> Iterator[Complai
             message="State lag beside no_match: how long after a dispatch's possible end the owner may still be "
             "working on it. Without it an absence can never count.",
         )
-    if rule.by in (LookupBy.SEARCH, LookupBy.LIST) and rule.authoritative:
+    if rule.by in PAGED and rule.authoritative:
         yield Complaint(
             path=f"{at}.authoritative", message="A search or list is an index: what it does not hold proves nothing."
         )
 
 
-def _request(path: str, request: LookupRequest) -> Iterator[Complaint]:
+_PLACEHOLDER: Final = re.compile(r"%(?:%|\(([^()]*)\)s|)")
+
+
+def _statement(path: str, sql: SqlRequest) -> Iterator[Complaint]:
+    for found in _PLACEHOLDER.finditer(sql.statement):
+        if found[0] == "%":
+            yield Complaint(path=path, message="A percent sign stands as %%, and a value as %(name)s.")
+        elif found[1] is not None and found[1] not in sql.parameters:
+            yield Complaint(path=path, message=f"%({found[1]})s has no value: state it under parameters.")
+
+
+def _request(path: str, request: LookupRequest, *, paged: bool = False) -> Iterator[Complaint]:
     if (request.path is None) == (request.at is None):
         yield Complaint(
             path=path, message="State path, or at (the receipt member that holds the address): one of the two."
         )
     if request.body is not None and request.method != "POST":
         yield Complaint(path=f"{path}.body", message=f"A {request.method} carries no body; use POST, or leave it out.")
-    yield from _templates(f"{path}.path", request.path)
+    cursor = frozenset({"cursor"}) if paged else frozenset()
+    yield from _templates(f"{path}.path", request.path, whole=cursor)
     yield from _templates(f"{path}.headers", request.headers)
-    yield from _templates(f"{path}.body", request.body, whole=_WHOLE)
+    yield from _templates(f"{path}.body", request.body, whole=_WHOLE | cursor)
+    for name in request.headers:
+        if name.lower() in TRANSPORT_HEADERS:
+            yield Complaint(
+                path=f"{path}.headers.{name}", message="This header says how the message travels; leave it out."
+            )
+
+
+_CURSOR_PARAMETER = re.compile(r"[?&][^?&=]+=\{cursor\}(?=&|$)")
+
+
+def _cursor(rule: LookupRule, request: LookupRequest, at: str) -> Iterator[Complaint]:
+    """Where `{cursor}` stands it must be able to go away: the first page has none."""
+    stated = [text for text in strings([request.path, request.body]) if "{cursor}" in text]
+    if stated and rule.next is None:
+        yield Complaint(path=f"{at}.next", message="State next: where a page shows the cursor of the one after it.")
+    if "{cursor}" in _CURSOR_PARAMETER.sub("", request.path or ""):
+        yield Complaint(
+            path=f"{at}.http.path", message="A cursor stands alone in a query parameter, such as ?after={cursor}."
+        )
+    if any("{cursor}" in text and text != "{cursor}" for text in strings(request.body)):
+        yield Complaint(path=f"{at}.http.body", message="A cursor stands alone in a member, such as after: '{cursor}'.")
 
 
 _WHOLE: Final = frozenset({"payload", "receipt", "item"})
@@ -309,49 +425,5 @@ def _expressions(contract: "Contract") -> Iterator[Complaint]:
 
 
 def _samples(contract: "Contract") -> Iterator[Complaint]:
-    for index, sample in enumerate(contract.samples):
-        context = _context(sample)
-        said = _said(contract, context)
-        if said and sample.effect not in said.values():
-            rules = ", ".join(f"{path} says {effect}" for path, effect in said.items())
-            yield Complaint(path=f"samples[{index}].effect", message=f"The sample says {sample.effect}, but {rules}.")
-        for path, condition in contract.compiled.conditions():
-            if _not_boolean(condition, context):
-                yield Complaint(path=path, message=f"For samples[{index}] this does not give true or false.")
-
-
-def _said(contract: "Contract", context: Context) -> dict[str, Effect]:
-    """What each rule that matches says of the effect, by the rule's path."""
-    compiled = contract.compiled
-    said: dict[str, Effect] = {}
-    if compiled.success is not None and compiled.success.matches(context):
-        said["success"] = Effect.APPLIED
-    for index, error in enumerate(compiled.errors):
-        if error.when.matches(context):
-            said[f"errors[{index}]"] = error.rule.effect
-            break
-    for index, lookup in enumerate(compiled.lookups):
-        if lookup.found is not None and lookup.found.matches(context):
-            effect = lookup.effect_of(context)
-            if effect is not None:
-                said[f"lookup[{index}]"] = effect
-    return said
-
-
-def _not_boolean(condition: Condition, context: Context) -> bool:
-    value = condition.evaluate(context)
-    return value is not MISSING and not isinstance(value, bool)
-
-
-def _context(sample: Sample) -> Context:
-    answer = sample.answer
-    stated = answer.model_fields_set
-    return Context.answer(
-        status=answer.status,
-        headers=answer.headers,
-        body=answer.body if "body" in stated else MISSING,
-        error=answer.error,
-        code=answer.code,
-        speaker=answer.speaker,
-        phase=answer.phase,
-    )
+    for path, message in sample_problems(contract):
+        yield Complaint(path=path, message=message)

@@ -52,6 +52,16 @@ class Document:
 
     value: dict[str, Any]
     lines: Mapping[str, int] = field(default_factory=dict)
+    given: frozenset[str] = frozenset()
+    """Paths of the parts that a preset gave: they stand in its file, not in this text."""
+    given_by: str = ""
+    """The preset's name."""
+
+    def problem(self, path: str, message: str) -> Problem:
+        """The problem with its line, or with the preset in which the part stands."""
+        if any(path == part or path.startswith((f"{part}.", f"{part}[")) for part in self.given):
+            return Problem(path=path, line=None, message=f"{message} It stands in the preset {self.given_by}.")
+        return Problem(path=path, line=self.line_of(path), message=message)
 
     def line_of(self, path: str) -> int | None:
         """The line of a path, or of the nearest part of the document that holds it."""

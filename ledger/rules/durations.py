@@ -11,7 +11,7 @@ import re
 from datetime import timedelta
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, PlainSerializer
+from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
 
 LONGEST = timedelta(days=3660)
 """No wait, window or deadline of a contract is longer than ten years; longer is a slip of the keyboard."""
@@ -71,5 +71,13 @@ Duration = Annotated[
     BeforeValidator(_not_negative),
     BeforeValidator(_read),
     PlainSerializer(format_duration, return_type=str, when_used="json"),
+    WithJsonSchema(
+        {
+            "type": "string",
+            "pattern": r"^(\d+d)?(\d+h)?(\d+m(?!s))?(\d+s)?(\d+ms)?$",
+            "minLength": 2,
+            "examples": ["500ms", "30s", "15m", "1h30m", "72h", "31d"],
+        }
+    ),
 ]
 """A pydantic field that reads the written form and holds a timedelta that is never negative."""

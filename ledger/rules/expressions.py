@@ -193,11 +193,11 @@ class Condition:
 
     def holds(self, context: Context) -> bool:
         """Whether it is true for certain. Quicker than `matches` where false and "cannot be computed" are one."""
-        if self._statuses is not None and context.raw("status") not in self._statuses:
+        if self._statuses is not None and context._raw.get("status") not in self._statuses:
             return False
         for test in self._texts:
             found = test.path.read(context)
-            if not isinstance(found, str) or not test.fits(found):
+            if type(found) is not str or not test.fits(found):
                 return False
         return self.matches(context) is True
 
@@ -447,7 +447,7 @@ class _Path:
         return cls(root=root, steps=tuple(steps))
 
     def read(self, context: Context) -> Any:
-        value = context.raw(self.root)
+        value = context._raw.get(self.root, MISSING)
         for step in self.steps:
             if type(value) is dict and isinstance(step, str):
                 if step not in value:

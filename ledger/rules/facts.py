@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from ledger.rules.decision import Decision
 from ledger.rules.vocabulary import (
     Effect,
     EffectKind,
@@ -49,6 +50,41 @@ class AttemptFacts:
     proof: Proof | None = None
     failure_class: FailureClass | None = None
     network_attempts: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ItemAttempt:
+    """What one attempt that carried an item is known to have done to it, and to it alone."""
+
+    attempt: int
+    """The attempt's number."""
+    effect: Effect
+    proof: Proof | None = None
+    licence: Licence | None = None
+    """Why it might carry the item again; None for the first that carried it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ItemFacts:
+    """One item of a batch as the ledger holds it."""
+
+    number: int
+    """Its place in revision 1, from 1."""
+    key: str
+    effect: Effect
+    """The join over the attempts that carried it."""
+    attempts: tuple[ItemAttempt, ...] = ()
+    verification: Verification = Verification.NOT_REQUIRED
+    outcome: Outcome | None = None
+    """Set once the item is settled, which it may be while others are not."""
+    failure_class: FailureClass | None = None
+    code: str = ""
+    licence: Licence | None = None
+    """What licensed a repeat of it when it was last decided on; None when nothing did."""
+    decision: Decision | None = None
+    """Its own next step; None until something has been said of it since it was last sent."""
+    clean_reads: int = 0
+    absence_since: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,6 +131,10 @@ class Facts:
     """A later operation of ours touched the same identity; ends `natural_idempotency`."""
     escalated: bool = False
     """It waits for a person already; lookups go on."""
+    items: tuple[ItemFacts, ...] = ()
+    """Of a batch: every item, in its order; empty for what is no batch."""
+    carries: frozenset[int] = frozenset()
+    """Of a batch: the numbers of the items that the current revision carries."""
 
     @property
     def last_attempt(self) -> AttemptFacts | None:

@@ -42,6 +42,7 @@ _FRESH: Final[Mapping[str, Any]] = {
     "absence_since": None,
     "first_sent_at": None,
     "escalated_at": None,
+    "sla_at": None,
     "settled_at": None,
     "awaits_signature_id": None,
 }

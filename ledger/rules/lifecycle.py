@@ -181,6 +181,14 @@ TRANSITIONS: Final[tuple[Step, ...]] = (
         stays=True,
     ),
     _step(
+        "record_check",
+        {State.VERIFYING, State.ESCALATED},
+        {State.VERIFYING, State.RECONCILING, State.ESCALATED, State.SETTLED},
+        {Actor.WORKER},
+        "The outcome was compared with what was intended, or the comparison could not be made.",
+        stays=True,
+    ),
+    _step(
         "end_wait",
         {State.WAITING},
         {State.OPEN},

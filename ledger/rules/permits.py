@@ -8,20 +8,24 @@ The first refusal that holds is the answer:
 | an attempt is in flight                           | ATTEMPT_IN_FLIGHT    | wait for its report or lapse  |
 | the deadline has passed                           | DEADLINE_PASSED      | stop                          |
 | another operation of the same intent is unsettled | POSSIBLE_DUPLICATE   | wait for that one             |
+| its agent tried the same often enough in this step | DONE_IN_THIS_STEP, AGENT_RETRIES_ENDED | stop       |
 | a person or an approver has it                    | (that decision)      | wait                          |
 | the last answer asked for something else          | (that decision)      | do that                       |
 | a wait has not ended                              | WAIT_NOT_OVER        | ask again then                |
 | a budget has ended                                | …_BUDGET_ENDED       | stop                          |
 | a repeat of a write has no licence                | (the refusal's code) | wait for reconciliation       |
+| of a batch, no item may go again by itself        | (the refusal's code) | wait for reconciliation       |
 | the run's time or its dispatches have ended       | RUN_DEADLINE_PASSED, RUN_DISPATCHES_BUDGET_ENDED | stop |
 """
 
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
+from ledger.rules.agent_retries import Tries, may_try_again
 from ledger.rules.contract import Contract
 from ledger.rules.decision import Decision
 from ledger.rules.facts import Facts
+from ledger.rules.items import Carry, to_carry
 from ledger.rules.licences import Refusal, may_repeat
 from ledger.rules.runs import RunBudget
 from ledger.rules.vocabulary import Action, Effect, FailureClass, Licence, Outcome, State
@@ -29,7 +33,8 @@ from ledger.rules.vocabulary import Action, Effect, FailureClass, Licence, Outco
 SKEW = timedelta(seconds=2)
 """Added to a permit's end for the difference between two machines' idea of a second."""
 
-_ASKS_FOR_A_REPEAT = frozenset({Action.RETRY, Action.RECONCILE, Action.WAIT})
+_ASKS_FOR_A_REPEAT = frozenset({Action.RETRY, Action.RECOVER_ITEMS, Action.RECONCILE, Action.WAIT})
+_WAITS_FIRST = frozenset({Action.RETRY, Action.RECOVER_ITEMS})
 _HELD_BY_OTHERS = frozenset({State.BLOCKED, State.ESCALATED, State.VERIFYING})
 """An approver, an operator or a check has it; a first dispatch waits for them as a repeat does."""
 
@@ -46,6 +51,8 @@ class Granted:
     timeout_ms: int
     lapses_at: datetime
     """The attempt's possible end: dispatch_by + timeout + skew."""
+    carry: Carry | None = None
+    """Of a batch: the items that it carries."""
 
 
 def may_dispatch(
@@ -56,27 +63,35 @@ def may_dispatch(
     holder: str | None,
     now: datetime,
     run: RunBudget | None = None,
+    tries: Tries | None = None,
 ) -> Granted | Decision:
     """A permit's terms, or the decision that says why there is none.
 
     `decision` is the operation's current one; `holder` names another operation that holds the same identity; `run` is
-    the budget of the agent's run, where that is registered.
+    the budget of the agent's run, where that is registered; `tries` are the other operations of this intent in the
+    same step, where an operation is about to be sent for the first time and there may be some.
     """
-    refusal = _refused_outright(facts=facts, decision=decision, holder=holder, now=now)
+    refusal = _refused_outright(facts=facts, contract=contract, decision=decision, holder=holder, tries=tries, now=now)
     if refusal is not None:
         return refusal
     repeats = bool(facts.attempts)
     # A revision's first dispatch repeats the write as well and needs a licence, but it spends no retry.
     retries = any(attempt.revision == facts.revision for attempt in facts.attempts)
     licence: Licence | None = None
+    carry: Carry | None = None
     if repeats:
         if (refusal := _refused_repeat(facts=facts, decision=decision, retries=retries, now=now)) is not None:
             return refusal
-        if not facts.is_read:
+        if not facts.is_read and not facts.items:
             allowed = may_repeat(facts=facts, contract=contract, now=now)
             if isinstance(allowed, Refusal):
                 return _refuse(facts, now, allowed.code, allowed.sentence, action=_what_instead(facts))
             licence = allowed
+    if facts.items:
+        carried = to_carry(facts=facts, contract=contract, now=now)
+        if isinstance(carried, Refusal):
+            return _refuse(facts, now, carried.code, carried.sentence, action=_what_instead(facts))
+        carry, licence = carried, carried.licence
     if run is not None and (refusal := _refused_by_run(facts=facts, run=run, now=now)) is not None:
         return refusal
     ends = facts.deadline_at or now + contract.deadline
@@ -91,10 +106,19 @@ def may_dispatch(
         dispatch_by=dispatch_by,
         timeout_ms=max(int(timeout.total_seconds() * 1000), 1),
         lapses_at=dispatch_by + timeout + SKEW,
+        carry=carry,
     )
 
 
-def _refused_outright(*, facts: Facts, decision: Decision | None, holder: str | None, now: datetime) -> Decision | None:
+def _refused_outright(
+    *,
+    facts: Facts,
+    contract: Contract,
+    decision: Decision | None,
+    holder: str | None,
+    tries: Tries | None,
+    now: datetime,
+) -> Decision | None:
     if facts.state is State.SETTLED:
         done = facts.outcome in (Outcome.APPLIED, Outcome.READ)
         return _refuse(
@@ -137,6 +161,9 @@ def _refused_outright(*, facts: Facts, decision: Decision | None, holder: str | 
             ),
             alternatives=(holder,),
         )
+    if tries is not None and (no := may_try_again(tries=tries, contract=contract)) is not None:
+        refusal = _refuse(facts, now, no.code, no.sentence, action=Action.STOP, failure=FailureClass.BUSINESS_RULE)
+        return replace(refusal, alternatives=(tries.done,)) if tries.done is not None else refusal
     if decision is not None and facts.state in _HELD_BY_OTHERS:
         return decision
     return None
@@ -146,7 +173,7 @@ def _refused_repeat(*, facts: Facts, decision: Decision | None, retries: bool, n
     if decision is not None:
         if decision.recovery_action not in _ASKS_FOR_A_REPEAT:
             return decision
-        if decision.recovery_action is Action.RETRY and decision.not_before and now < decision.not_before:
+        if decision.recovery_action in _WAITS_FIRST and decision.not_before and now < decision.not_before:
             return replace(
                 _refuse(
                     facts,
@@ -190,6 +217,8 @@ def _refused_by_run(*, facts: Facts, run: RunBudget, now: datetime) -> Decision 
 
 
 def _what_instead(facts: Facts) -> Action:
+    if facts.effect is Effect.PARTIAL:
+        return Action.ESCALATE
     if facts.effect in (Effect.NONE, Effect.APPLIED):
         return Action.STOP
     return Action.WAIT if facts.effect is Effect.PENDING else Action.RECONCILE

@@ -2,9 +2,11 @@
 
 | place | may name |
 | --- | --- |
-| `idempotency.key` | `operation_id`, `revision` |
+| `idempotency.key` | `operation_id`, `operation_uuid`, `revision` |
 | the `http.path` of `lookup[]`, `verify` and `dispatch` | `operation_id`, `idempotency_key`, `payload.…`, `receipt.…`, and for one item of a batch `item.…` |
 | their headers and bodies, MCP arguments, SQL parameters | the same |
+
+`{{` and `}}` stand for the braces themselves, as GraphQL needs them.
 """
 
 import re
@@ -12,10 +14,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import quote
 
-_SLOT = re.compile(r"\{([^{}]*)\}")
+_SLOT = re.compile(r"\{\{|\}\}|\{([^{}]*)\}")
+"""A doubled brace, which is text, or a slot, whose name is the group. Read from the left."""
 _NAME = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_][\w-]*)*", re.ASCII)
 
-KEY_NAMES = frozenset({"operation_id", "revision"})
+KEY_NAMES = frozenset({"operation_id", "operation_uuid", "revision"})
 PATH_NAMES = frozenset({"operation_id", "idempotency_key"})
 PATH_ROOTS = frozenset({"payload", "receipt", "item"})
 
@@ -34,9 +37,9 @@ def slots(template: str) -> tuple[str, ...]:
     Raises:
         ValueError: braces that do not pair, or a name that is not one.
     """
-    names = tuple(_SLOT.findall(template))
+    names = tuple(found[1] for found in _SLOT.finditer(template) if found[1] is not None)
     if "{" in (bare := _SLOT.sub("", template)) or "}" in bare:
-        raise ValueError("A brace has no partner; write {operation_id} in full.")
+        raise ValueError("A brace has no partner; write {operation_id} in full, and {{ or }} for a brace itself.")
     for name in names:
         if _NAME.fullmatch(name) is None:
             raise ValueError(f"{{{name}}} is not a name; write {{operation_id}} or {{payload.customer}}.")
@@ -54,6 +57,8 @@ def render_path(template: str, *, values: Mapping[str, Any]) -> str:
     """
 
     def fill(found: re.Match[str]) -> str:
+        if found[1] is None:
+            return quote(found[0][0], safe="")
         value = _lookup(found[1], values)
         text = value if isinstance(value, str) else str(value)
         if text in {"", ".", ".."}:
@@ -74,14 +79,27 @@ def render_value(template: Any, *, values: Mapping[str, Any]) -> Any:
         NotRendered: a slot has no value, or within text one that is neither text nor a whole number.
     """
     if isinstance(template, str):
-        if (whole := _SLOT.fullmatch(template)) is not None:
+        if (whole := _SLOT.fullmatch(template)) is not None and whole[1] is not None:
             return _found(whole[1], values)
-        return _SLOT.sub(lambda found: str(_lookup(found[1], values)), template)
+        return render_text(template, values=values)
     if isinstance(template, Mapping):
         return {name: render_value(value, values=values) for name, value in template.items()}
     if isinstance(template, list | tuple):
         return [render_value(value, values=values) for value in template]
     return template
+
+
+def render_text(template: str, *, values: Mapping[str, Any]) -> str:
+    """Text with its slots filled, and nothing of a value changed.
+
+    Raises:
+        NotRendered: a slot has no value, or one that is neither text nor a whole number.
+    """
+
+    def fill(found: re.Match[str]) -> str:
+        return found[0][0] if found[1] is None else str(_lookup(found[1], values))
+
+    return _SLOT.sub(fill, template)
 
 
 def strings(template: Any) -> Iterator[str]:

@@ -2,7 +2,7 @@
 
 A transition is described as a `Change` and written by `write` as a single data-modifying statement:
 the operation's row moves from the version that was read to the next, and only if it did, the journal row,
-attempts, evidence, originals and the schedule row follow in the same transaction. Zero rows back means that
+attempts, evidence, originals, events and the schedule row follow in the same transaction. Zero rows back means that
 somebody else moved the operation first; the caller reads again and decides again.
 """
 
@@ -18,8 +18,13 @@ from uuid import UUID
 import orjson
 
 from ledger.database import execute
+from ledger.errors import LawBroken
+from ledger.identifiers import new_id
+from ledger.queries.facts import Held
 from ledger.rules.decision import Decision
+from ledger.rules.events import EventKind, Told, events_of, violation, wanted_by
 from ledger.rules.payload import shown
+from ledger.rules.vocabulary import State
 
 CHANNEL = "operation_changed"
 """Waiting requests listen here; the payload is the operation's uuid."""
@@ -59,12 +64,23 @@ class Change:
     running: Row | None = None
     """An `idempotency_key` that the owner says is running: of all other attempts than `number`, the unknown and closed ones
     that carried it are pending."""
+    items: tuple[Row, ...] = ()
+    """Of a batch: groups of items that become alike. Each has `numbers` and every column of ITEM_COLUMNS."""
+    item_attempts: tuple[Row, ...] = ()
+    """Groups of what an `attempt` is known to have done to the items of these `numbers`: `effect` and `proof`."""
+    carries: tuple[Row, ...] = ()
+    """Groups of items (`numbers`) that the attempt that `opens` carries, with their `licence`."""
     evidence: tuple[Row, ...] = ()
     originals: tuple[Row, ...] = ()
     revision: Row | None = None
     attestation: Row | None = None
     spends: Row | None = None
     """A dispatch to count for the run of this `name`, where the `workspace` has it; `end`: how far the permit reaches."""
+    held: Held | None = None
+    """The operation as it was read: what others are told of is seen against it. Required where the change settles or
+    escalates."""
+    violations: tuple[str, ...] = ()
+    """How the tool broke its contract, in sentences of ours."""
 
 
 def write(change: Change) -> int | None:
@@ -98,12 +114,24 @@ def write(change: Change) -> int | None:
         _add(params, parts, "covers", change.covers)
     if change.running:
         _add(params, parts, "running", change.running)
+    for part, groups in (("items", change.items), ("item_attempts", change.item_attempts)):
+        if groups:
+            _add(params, parts, part, {"groups": _told(groups)})
+    if change.carries and change.opens:
+        _add(params, parts, "carries", {"groups": _told(change.carries), "attempt": change.opens["number"]})
     for number, piece in enumerate(change.evidence):
         _add(params, parts, f"evidence{number}", {**piece, "seq": seq, "detail": _json(piece["detail"])})
     if change.attestation:
         _add(params, parts, "attestation", change.attestation)
     if change.spends:
         _add(params, parts, "spends", change.spends)
+    for number, told in enumerate(_events(change)):
+        # A settled operation is told of only where a destination listens: one look into a small table, in the same
+        # statement, keeps hundreds of bytes per operation out of the ledger where nobody would read them.
+        part = f"{_EVENT_PARTS.get(told.kind, 'event') if told.always else 'listened'}{number}"
+        params[f"{part}_wanted"] = list(wanted_by(told.kind))
+        row = {"id": new_id(), "workspace_id": _read(change).workspace_id, "kind": told.kind.value}
+        _add(params, parts, part, {**row, "payload": _told(told.payload)})
     rows = execute(_statement(tuple(parts), change.next_check_at is None), params)
     return rows[0][0] if rows else None
 
@@ -121,6 +149,13 @@ def entry(change: Change) -> str:
         told["running"] = change.running
     if change.revision:
         told["revision"] = change.revision
+    for name, groups in (
+        ("items", change.items),
+        ("item_attempts", change.item_attempts),
+        ("carries", change.carries),
+    ):
+        if groups:
+            told[name] = groups
     if change.evidence:
         told["evidence"] = [
             {name: piece[name] for name in ("id", "digest", "source", "speaker", "outcome", "effect")}
@@ -136,6 +171,35 @@ def stored_decision(decision: Decision) -> dict[str, Any]:
     return kept
 
 
+def _events(change: Change) -> tuple[Told, ...]:
+    if change.held is None:
+        if change.set.get("state") in (State.SETTLED, State.ESCALATED):
+            raise LawBroken(f"{change.verb} would settle or escalate and tell nobody")
+        return ()
+    held = change.held
+    about = {
+        "id": str(held.id),
+        "operation_id": held.facts.operation_id,
+        "tool": held.facts.tool,
+        "contract": held.contract_label,
+    }
+    about |= {"owner": held.owner.name} if held.owner.name else {}
+    if held.agent:
+        about |= {name: str(held.agent[name])[:200] for name in ("run", "name") if held.agent.get(name)}
+    escalation = held.contract.escalation
+    told = events_of(facts=held.facts, columns=change.set, escalation=escalation, about=about)
+    if change.violations:
+        told += (violation(sentences=change.violations, escalation=escalation, about=about),)
+    return told
+
+
+def _read(change: Change) -> Held:
+    if change.held is None:
+        raise LawBroken(f"{change.verb} tells of an operation that was not read")
+    return change.held
+
+
+_EVENT_PARTS = {EventKind.CONTRACT_VIOLATED: "violated"}
 _DECISION = tuple(Decision.__dataclass_fields__)
 _TABLES = {
     "original": "original",
@@ -180,8 +244,17 @@ def _statement(parts: tuple[tuple[str, tuple[str, ...]], ...], unscheduled: bool
                 "AND attempt.effect = 'unknown' AND attempt.closed_at IS NOT NULL "
                 "AND attempt.idempotency_key = %(running_idempotency_key)s AND attempt.number <> %(running_number)s)"
             )
+        elif part in _ITEM_PARTS:
+            pieces.append(f"{part} AS ({_ITEM_PARTS[part]})")
         elif part == "spends":
             pieces.append(f"spends AS ({RUN_SPENT.format(source='changed')})")
+        elif part.rstrip("0123456789") in _TOLD_WHERE:
+            where = _TOLD_WHERE[part.rstrip("0123456789")].format(part=part)
+            values = ", ".join(f"%({part}_{name})s" for name in columns)
+            pieces.append(
+                f"{part} AS (INSERT INTO event (operation, seq, at, {', '.join(columns)}) "  # noqa: S608
+                f"SELECT changed.id, changed.version, %(at)s, {values} FROM changed{where})"
+            )
         else:
             table = _TABLES[part.rstrip("0123456789")]
             values = ", ".join(f"%({part}_{name})s" for name in columns)
@@ -200,6 +273,56 @@ def _statement(parts: tuple[tuple[str, tuple[str, ...]], ...], unscheduled: bool
             "ON CONFLICT (operation) DO UPDATE SET next_check_at = EXCLUDED.next_check_at, claimed_until = NULL)"
         )
     return "WITH " + ",\n".join(pieces) + f"\nSELECT version, pg_notify('{CHANNEL}', %(notify)s) FROM changed"
+
+
+ITEM_COLUMNS = {
+    "effect": "varchar",
+    "verification": "varchar",
+    "outcome": "varchar",
+    "failure_class": "varchar",
+    "code": "varchar",
+    "licence": "varchar",
+    "decision": "jsonb",
+    "clean_reads": "smallint",
+    "absence_since": "timestamptz",
+}
+"""An item's columns that change, with their types."""
+
+_ITEM_PARTS = {
+    "items": (
+        f"UPDATE item SET {', '.join(f'{name} = g.{name}' for name in ITEM_COLUMNS)} "  # noqa: S608 - names are ours
+        "FROM changed, jsonb_to_recordset(%(items_groups)s::jsonb) AS g(numbers int[], "
+        f"{', '.join(f'{name} {kind}' for name, kind in ITEM_COLUMNS.items())}), unnest(g.numbers) AS n(number) "
+        "WHERE item.operation = %(id)s AND item.number = n.number"
+    ),
+    "item_attempts": (
+        "UPDATE item_attempt SET effect = g.effect, proof = g.proof FROM changed, "
+        "jsonb_to_recordset(%(item_attempts_groups)s::jsonb) AS g(attempt smallint, numbers int[], effect varchar, "
+        "proof varchar), unnest(g.numbers) AS n(number) WHERE item_attempt.operation = %(id)s "
+        "AND item_attempt.attempt = g.attempt AND item_attempt.number = n.number"
+    ),
+    "carries": (
+        "INSERT INTO item_attempt (operation, attempt, number, effect, licence) "
+        "SELECT changed.id, %(carries_attempt)s, n.number, 'unknown', g.licence FROM changed, "
+        "jsonb_to_recordset(%(carries_groups)s::jsonb) AS g(numbers int[], licence varchar), unnest(g.numbers) AS n(number)"
+    ),
+}
+"""How groups of items are written."""
+
+_TOLD_WHERE = {
+    "event": "",
+    "listened": (
+        " WHERE EXISTS (SELECT 1 FROM destination d WHERE d.workspace_id = %({part}_workspace_id)s "
+        "AND d.disabled_at IS NULL AND d.kinds ?| %({part}_wanted)s)"
+    ),
+    # Broken once, it is broken with every call: an hour is silent after it was told.
+    "violated": (
+        " WHERE NOT EXISTS (SELECT 1 FROM event e WHERE e.workspace_id = %({part}_workspace_id)s "
+        "AND e.at > %(at)s - interval '1 hour' AND e.kind = %({part}_kind)s "
+        "AND e.payload ->> 'contract' = %({part}_payload)s::jsonb ->> 'contract')"
+    ),
+}
+"""Under which condition an event is written."""
 
 
 def _bound(value: Any) -> Any:

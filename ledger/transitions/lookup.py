@@ -1,7 +1,7 @@
 """Record what the owner answered when Ascertain itself asked."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
@@ -27,6 +27,8 @@ class Answer:
     body: str
     """The answer as text, redacted by the contract; empty when there was none."""
     detail: Mapping[str, Any]
+    receipt: Mapping[str, Any] = field(default_factory=dict)
+    """The contract's receipt members that the answer showed."""
 
 
 def effect_with(*, held: Held, grade: Grade) -> Effect:
@@ -55,16 +57,19 @@ def record_lookup(*, held: Held, answer: Answer, decision: Decision, at: datetim
     effect = effect_with(held=held, grade=grade)
     moved, next_check_at = after(held=held, decision=decision, effect=effect, now=at)
     polls = facts.budgets.get("polls")
-    columns = {
+    columns: dict[str, Any] = {
         **moved,
         "polls": (int(polls.used) if polls else 0) + 1,
         "clean_reads": grade.clean_reads,
         "absence_since": grade.absence_since,
     }
+    if answer.receipt and dict(answer.receipt) != dict(held.receipt):
+        columns["receipt"] = {**held.receipt, **answer.receipt}
     original = new_id() if answer.body else None
     body = answer.body or lookup.reason
     change = Change(
         id=held.id,
+        held=held,
         version=facts.version,
         at=at,
         verb="record_lookup",

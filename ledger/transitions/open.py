@@ -1,8 +1,9 @@
 """Record an intent, durably, before anything is sent; give the first permit in the same transaction."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import cache
 from typing import Any
 from uuid import UUID
 
@@ -13,16 +14,20 @@ from ledger.database import execute
 from ledger.errors import LawBroken, constraint_of
 from ledger.identifiers import new_id
 from ledger.queries.facts import NOT_READ, Held
+from ledger.queries.related_operations import SENT_IN_STEP, tried, tries_in_step
 from ledger.queries.run import run_budget
+from ledger.rules.agent_retries import Step, Tries, may_try_again, step_of
 from ledger.rules.budgets import limits
 from ledger.rules.contract import Contract, idempotency_key
 from ledger.rules.decision import Decision
-from ledger.rules.facts import AttemptFacts, Budget, Facts
-from ledger.rules.payload import raw
+from ledger.rules.facts import AttemptFacts, Budget, Facts, ItemAttempt, ItemFacts
+from ledger.rules.items import Carry
+from ledger.rules.payload import digest, raw
 from ledger.rules.permits import Granted, may_dispatch
 from ledger.rules.runs import RunBudget
 from ledger.rules.vocabulary import Effect, Licence, Request, State, Verification
 from ledger.transitions.change import RUN_SPENT, Change, entry, stored_decision
+from ledger.transitions.items import carried_items
 from ledger.transitions.run import RUN_LAWS, spends
 
 IDENTITY = "one_unsettled_operation_holds_an_identity"
@@ -51,6 +56,8 @@ class Intent:
     deadline_at: datetime
     reconcile_until: datetime
     wants_permit: bool
+    item_keys: tuple[str, ...] = ()
+    """Of a batch: the keys of its items, in order."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,14 +77,17 @@ def open_operation(*, intent: Intent, now: datetime) -> Opened | None:
 
     One statement, one durable transaction: operation, payload, revision 1, history row, schedule row and,
     where asked for and allowed, attempt-01. When another unsettled operation holds the same identity the intent
-    is recorded all the same, without a permit, and `refusal` names the holder; likewise when the run's budget has ended.
+    is recorded all the same, without a permit, and `refusal` names the holder; likewise when the run's budget has ended,
+    or its agent tried the same often enough in this step. Such an operation holds no identity.
     """
     holder: str | None = None
     run: RunBudget | None = None
+    tries: Tries | None = None
     for _ in range(MOST_TRIES):
-        holds = intent.identity_digest is not None and holder is None
+        may_hold = tries is None or may_try_again(tries=tries, contract=intent.contract) is None
+        holds = intent.identity_digest is not None and holder is None and may_hold
         try:
-            return _insert(intent=intent, now=now, holds_identity=holds, holder=holder, run=run)
+            opened = _insert(intent=intent, now=now, holds_identity=holds, holder=holder, run=run, tries=tries)
         except IntegrityError as error:
             law = constraint_of(error)
             if law in RUN_LAWS and intent.agent is not None:
@@ -85,6 +95,14 @@ def open_operation(*, intent: Intent, now: datetime) -> Opened | None:
                 continue
             if law != IDENTITY or intent.identity_digest is None:
                 raise
+        else:
+            if opened is not None or not holds or tries is not None:
+                return opened
+            # Recorded already; or a second try of its intent, for which the statement inserts nothing.
+            tries = _tries(intent)
+            if tries is None or tries.sent == 0:
+                return None
+            continue
         # Another operation holds the identity, or settled in this very moment; or it is this one, recorded just now.
         rows = execute(
             "SELECT operation_id FROM operation WHERE workspace_id = %s AND tool_id = %s AND identity_digest = %s AND holds_identity",
@@ -94,14 +112,37 @@ def open_operation(*, intent: Intent, now: datetime) -> Opened | None:
     raise LawBroken(f"the identity of {intent.operation_id} was taken and released {MOST_TRIES} times in a row")
 
 
+def _tries(intent: Intent) -> Tries | None:
+    step = step_of(intent.agent)
+    return tries_in_step(**_as_a_try(intent, step)) if step is not None else None
+
+
+def _as_a_try(intent: Intent, step: Step) -> dict[str, Any]:
+    return {
+        "workspace_id": intent.workspace_id,
+        "tool_id": intent.tool_id,
+        "identity_digest": raw(intent.identity_digest) if intent.identity_digest else b"",
+        "step": step,
+        "besides": intent.operation_id,
+    }
+
+
 def _insert(
-    *, intent: Intent, now: datetime, holds_identity: bool, holder: str | None, run: RunBudget | None
+    *,
+    intent: Intent,
+    now: datetime,
+    holds_identity: bool,
+    holder: str | None,
+    run: RunBudget | None,
+    tries: Tries | None,
 ) -> Opened | None:
     id = new_id()
     fresh = _facts(intent, state=State.OPEN, attempts=())
     terms: Granted | Decision | None = None
     if intent.wants_permit:
-        terms = may_dispatch(facts=fresh, contract=intent.contract, decision=None, holder=holder, now=now, run=run)
+        terms = may_dispatch(
+            facts=fresh, contract=intent.contract, decision=None, holder=holder, now=now, run=run, tries=tries
+        )
     permit = terms if isinstance(terms, Granted) else None
     refusal = terms if isinstance(terms, Decision) else None
     key = idempotency_key(intent.contract, operation_id=intent.operation_id, revision=1) if permit else None
@@ -149,8 +190,14 @@ def _insert(
             "decision": stored_decision(refusal) if refusal else {},
         },
         next_check_at=permit.lapses_at if permit else intent.deadline_at,
-        said={"operation_id": intent.operation_id, "tool": intent.tool, "contract": str(intent.contract_id)},
+        said={
+            "operation_id": intent.operation_id,
+            "tool": intent.tool,
+            "contract": str(intent.contract_id),
+            **({"batch": batch_told(intent.item_keys)} if intent.item_keys else {}),
+        },
         opens=attempt,
+        carries=carried_items(_all_of(intent)) if attempt and intent.item_keys else (),
     )
     params = {
         **row,
@@ -166,9 +213,21 @@ def _insert(
     spent = spends(agent=intent.agent, workspace_id=intent.workspace_id, terms=permit, now=now) if permit else None
     if spent is not None:
         params |= {f"spends_{name}": value for name, value in spent.items()}
-        rows = execute(_OPEN_WITH_PERMIT_IN_RUN, params)
-    else:
-        rows = execute(_OPEN_WITH_PERMIT if attempt else _OPEN, params)
+    # Whether it is a second try is asked in the statement itself, so that a first one costs no round trip more.
+    if intent.item_keys:
+        params["item_keys"] = orjson.dumps(intent.item_keys).decode()
+    step = step_of(intent.agent) if holds_identity and tries is None else None
+    if step is not None:
+        params |= tried(**_as_a_try(intent, step))
+    rows = execute(
+        _statement(
+            with_permit=attempt is not None,
+            in_run=spent is not None,
+            first_try=step is not None,
+            with_items=bool(intent.item_keys),
+        ),
+        params,
+    )
     if not rows:
         return None
     attempts = (attempt_facts(attempt, digest=intent.payload_digest),) if attempt else ()
@@ -259,8 +318,27 @@ def attempt_facts(row: Mapping[str, Any], *, digest: str) -> AttemptFacts:
     )
 
 
+def batch_told(keys: Sequence[str]) -> dict[str, Any]:
+    """What the first history row tells of a batch's items; the keys themselves stand in its payload."""
+    return {"count": len(keys), "keys": digest(list(keys))}
+
+
+def _all_of(intent: Intent) -> Carry:
+    return Carry(licences={number: None for number, _ in enumerate(intent.item_keys, 1)}, same_request=True)
+
+
+def _items(intent: Intent, effect: Effect, verification: Verification, *, sent: bool) -> tuple[ItemFacts, ...]:
+    attempts = (ItemAttempt(attempt=1, effect=Effect.UNKNOWN),) if sent else ()
+    return tuple(
+        ItemFacts(number=number, key=key, effect=effect, verification=verification, attempts=attempts)
+        for number, key in enumerate(intent.item_keys, 1)
+    )
+
+
 def _facts(intent: Intent, *, state: State, attempts: tuple[AttemptFacts, ...]) -> Facts:
     read = intent.contract.effect.value == "read"
+    effect = Effect.UNKNOWN if attempts and not read else Effect.NONE
+    verification = Verification.DUE if intent.contract.verify else Verification.NOT_REQUIRED
     return Facts(
         operation_id=intent.operation_id,
         tool=intent.tool,
@@ -268,8 +346,8 @@ def _facts(intent: Intent, *, state: State, attempts: tuple[AttemptFacts, ...]) 
         version=1,
         state=state,
         request=Request.NOT_SENT,
-        effect=Effect.UNKNOWN if attempts and not read else Effect.NONE,
-        verification=Verification.DUE if intent.contract.verify else Verification.NOT_REQUIRED,
+        effect=effect,
+        verification=verification,
         outcome=None,
         revision=1,
         payload_digest=intent.payload_digest,
@@ -277,6 +355,8 @@ def _facts(intent: Intent, *, state: State, attempts: tuple[AttemptFacts, ...]) 
         attempts=attempts,
         deadline_at=intent.deadline_at,
         reconcile_until=intent.reconcile_until,
+        items=_items(intent, effect, verification, sent=bool(attempts)),
+        carries=frozenset(range(1, len(intent.item_keys) + 1)),
     )
 
 
@@ -294,13 +374,15 @@ _ZEROS = (
 )  # fmt: skip
 
 
-def _statement(*, with_permit: bool, in_run: bool = False) -> str:
+@cache
+def _statement(*, with_permit: bool, in_run: bool, first_try: bool, with_items: bool) -> str:
+    values = f"%(id)s, 1, 1, %(now)s, %(now)s, {', '.join(f'%({name})s' for name in _COLUMNS)}, false, 0, 0, 0, 0, 0, 0, 0, 0"
+    guard = f" WHERE NOT EXISTS (SELECT 1 FROM operation WHERE {SENT_IN_STEP})"  # noqa: S608 - names are ours
     parts = {
         "opened": (
-            "INSERT INTO operation (id, version, revision, created_at, changed_at, "  # noqa: S608 - names are ours
+            "INSERT INTO operation (id, version, revision, created_at, changed_at, "
             f"{', '.join(_COLUMNS)}, {', '.join(_ZEROS)}) "
-            f"VALUES (%(id)s, 1, 1, %(now)s, %(now)s, {', '.join(f'%({name})s' for name in _COLUMNS)}, "
-            "false, 0, 0, 0, 0, 0, 0, 0, 0) "
+            f"{f'SELECT {values}{guard}' if first_try else f'VALUES ({values})'} "
             "ON CONFLICT ON CONSTRAINT an_operation_id_is_one_operation DO NOTHING RETURNING id"
         ),
         "body": (
@@ -321,11 +403,17 @@ def _statement(*, with_permit: bool, in_run: bool = False) -> str:
             f"INSERT INTO attempt (operation, {', '.join(_ATTEMPT)}) "  # noqa: S608
             f"SELECT id, {', '.join(f'%(attempt_{name})s' for name in _ATTEMPT)} FROM opened"
         )
+    if with_items:
+        keys = "opened, jsonb_array_elements_text(%(item_keys)s::jsonb) WITH ORDINALITY AS k(key, number)"
+        parts["listed"] = (
+            "INSERT INTO item (operation, number, key, effect, verification, code, decision, clean_reads) "  # noqa: S608
+            f"SELECT opened.id, k.number, k.key, %(effect)s, %(verification)s, '', '{{}}', 0 FROM {keys}"
+        )
+        if with_permit:
+            parts["carried"] = (
+                "INSERT INTO item_attempt (operation, attempt, number, effect) "  # noqa: S608
+                f"SELECT opened.id, 1, k.number, 'unknown' FROM {keys}"
+            )
     if in_run:
         parts["spends"] = RUN_SPENT.format(source="opened")
     return "WITH " + ",\n".join(f"{name} AS ({sql})" for name, sql in parts.items()) + "\nSELECT id FROM opened"
-
-
-_OPEN = _statement(with_permit=False)
-_OPEN_WITH_PERMIT = _statement(with_permit=True)
-_OPEN_WITH_PERMIT_IN_RUN = _statement(with_permit=True, in_run=True)

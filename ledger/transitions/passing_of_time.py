@@ -21,6 +21,7 @@ def lapse_attempt(*, held: Held, decision: Decision, actor: str = "worker") -> i
     columns, next_check_at = after(held=held, decision=decision, effect=effect, now=held.now)
     change = Change(
         id=held.id,
+        held=held,
         version=facts.version,
         at=held.now,
         verb="lapse_attempt",
@@ -43,6 +44,7 @@ def end_wait(*, held: Held, actor: str = "worker") -> int | None:
         return None
     change = Change(
         id=held.id,
+        held=held,
         version=facts.version,
         at=held.now,
         verb="end_wait",
@@ -61,6 +63,7 @@ def end_by_limit(*, held: Held, decision: Decision, actor: str = "worker") -> in
     columns, next_check_at = after(held=held, decision=decision, effect=held.facts.effect, now=held.now)
     change = Change(
         id=held.id,
+        held=held,
         version=held.facts.version,
         at=held.now,
         verb="end_by_limit",

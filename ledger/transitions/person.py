@@ -96,6 +96,7 @@ def attest(
     return write(
         Change(
             id=held.id,
+            held=held,
             version=expected_version,
             at=held.now,
             verb="attest" if signs is None else "countersign",

@@ -1,7 +1,7 @@
 """Record what a harness saw of one of its attempts."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
@@ -15,7 +15,7 @@ from ledger.rules.decision import Decision
 from ledger.rules.evidence import join_effects, may_assert
 from ledger.rules.facts import AttemptFacts
 from ledger.rules.payload import raw
-from ledger.rules.vocabulary import Effect, EffectKind, FailureClass, Proof, Speaker, State
+from ledger.rules.vocabulary import Effect, EffectKind, FailureClass, Proof, Speaker, State, Verification
 from ledger.transitions.change import Change, write
 from ledger.transitions.settle import after, moved
 
@@ -38,6 +38,10 @@ class Report:
     """The observation as canonical JSON, redacted by the contract; kept as a restricted original."""
     observed_at: datetime
     detail: Mapping[str, Any]
+    verification: Verification | None = None
+    """What a reported check says of the outcome; None when the report is none."""
+    receipt: Mapping[str, Any] = field(default_factory=dict)
+    """The contract's receipt members that the answer showed."""
     word: Word = Word.ANSWER
     """How it belongs to the attempt."""
     key_in_use: bool = False
@@ -80,6 +84,10 @@ def record_observation(*, held: Held, report: Report, decision: Decision, actor:
         "network_attempts": _counted(held, "network_attempts") + report.network_attempts,
         "cost": _counted(held, "cost") + report.cost,
     }
+    if report.receipt and dict(report.receipt) != dict(held.receipt):
+        columns["receipt"] = {**held.receipt, **report.receipt}
+    if report.verification is not None:
+        columns["verification"] = report.verification
     if facts.state is State.SETTLED and decision.recovery_action.value != "escalate":
         next_check_at = None  # late, and it says nothing new: evidence only
     elif _another_in_flight(attempts):
@@ -92,6 +100,7 @@ def record_observation(*, held: Held, report: Report, decision: Decision, actor:
     original = new_id()
     change = Change(
         id=held.id,
+        held=held,
         version=facts.version,
         at=held.now,
         verb="record_observation",
@@ -99,6 +108,7 @@ def record_observation(*, held: Held, report: Report, decision: Decision, actor:
         set=columns,
         next_check_at=next_check_at,
         said={"attempt": report.attempt.attempt_id, "rule": decision.rule},
+        violations=tuple(report.detail.get("violations", ())),
         closes={
             "number": told.number,
             "closed_at": told.closed_at,

@@ -35,6 +35,9 @@ def after(*, held: Held, decision: Decision, effect: Effect, now: datetime) -> t
         "settled_at": now if state is State.SETTLED else None,
         "escalated_at": (held.escalated_at or now) if state is State.ESCALATED else None,
     }
+    sla = held.contract.escalation.sla
+    if sla is not None and (state is State.ESCALATED) is not (facts.state is State.ESCALATED):
+        columns["sla_at"] = now + sla if state is State.ESCALATED else None
     if state is State.SETTLED:
         columns["awaits_signature_id"] = None
         columns["holds_identity"] = held.holds_identity and outcome is Outcome.WRITTEN_OFF

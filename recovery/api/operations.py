@@ -23,6 +23,7 @@ from recovery.api import shapes
 from recovery.api.bodies import NewAttempt, NewOperation, Observation
 from recovery.api.envelope import Refusal, not_found, ok
 from recovery.api.intake import arrival_of, body_of, caller_of, named, optional_body_of
+from recovery.api.read_results import result_of
 from recovery.api.waiting import LONGEST, Full, wait_for_change
 from recovery.judgement.dialects import Dialect
 from recovery.judgement.reading import ObservationInvalid
@@ -124,7 +125,8 @@ def read_operation(request: HttpRequest, operation_id: str) -> HttpResponse:
                 retry_after_ms=int(BACKLOG.total_seconds() * 1000),
             ) from full
         held = _find(caller, operation_id)
-    return ok(shapes.operation(held, dialect=dialect, evidence=evidence_of(id=held.id)))
+    evidence = evidence_of(id=held.id)
+    return ok(shapes.operation(held, dialect=dialect, evidence=evidence, result=result_of(held)))
 
 
 @router.post(
@@ -318,7 +320,8 @@ def _same_again(body: NewOperation, caller: Caller, intent: Intent, dialect: Dia
         if isinstance(answer, Permitted):
             return _permitted(answer, dialect=dialect, status=200)
         held = answer[0]
-    return ok(shapes.operation(held, dialect=dialect, evidence=evidence_of(id=held.id)))
+    evidence = evidence_of(id=held.id)
+    return ok(shapes.operation(held, dialect=dialect, evidence=evidence, result=result_of(held)))
 
 
 def _permit(held: Held, caller: Caller) -> Permitted | tuple[Held, Decision]:

@@ -1,6 +1,5 @@
 """Runs: the budget that all operations of one run of an agent share, and what a person is handed when it stops."""
 
-from collections.abc import Mapping
 from typing import Annotated, Any
 
 from django.db import IntegrityError
@@ -9,16 +8,16 @@ from ninja import Router
 from pydantic import Field, StringConstraints
 
 from ledger.errors import constraint_of
-from ledger.queries.run import ReadReport, RunOperations, RunRow, run_by_name, run_operations
+from ledger.queries.run import RunOperations, RunRow, run_by_name, run_operations
 from ledger.rules.packet import Packet, Question, Tried, packet_document, packet_markdown, review_packet
-from ledger.rules.reads import ReadResult, not_answered, weigh_result
 from ledger.rules.runs import RunBudget, stop_of
-from ledger.rules.vocabulary import FailureClass, Scope, State
+from ledger.rules.vocabulary import Scope, State
 from ledger.transitions.run import RUN_LAWS, register_run
 from recovery.api.bodies import OPERATION_ID, Strict
 from recovery.api.envelope import Refusal, ok, rfc3339
 from recovery.api.intake import body_of, caller_of
 from recovery.api.operations import documented
+from recovery.api.read_results import weighed
 
 router = Router(tags=["runs"])
 
@@ -136,47 +135,12 @@ def _packet(row: RunRow, operations: RunOperations) -> Packet:
         questions.append(Question(text=f"{operations.left_out} more operations of this run are not in this packet."))
     return review_packet(
         title=row.name,
-        tried=[Tried(at=report.at, result=_result(report), name=report.operation_id) for report in operations.reads],
+        tried=[Tried(at=report.at, result=weighed(report), name=report.operation_id) for report in operations.reads],
         written=operations.writes,
         questions=questions,
         stop=stop_of(budget=row.budget, states=operations.states, now=row.now),
         as_of=row.now,
     )
-
-
-def _result(report: ReadReport) -> ReadResult:
-    """What a reported read entitles to. Whatever kept it from being answered looks alike from here on."""
-    body = _body(report.observation) if report.observation is not None else None
-    if body is None:
-        said = "transient" if report.failure_class is FailureClass.TRANSIENT else "refused"
-        return not_answered(tool=report.tool, arguments=report.arguments, said=said)
-    if not isinstance(body, Mapping) or not _is_read_result(body):
-        # A plain answer names no source and no time of reading, so it is seen and not established.
-        body = {"outcome": "ok", "value": body}
-    return weigh_result(body, tool=report.tool, arguments=report.arguments)
-
-
-def _body(observation: Mapping[str, Any]) -> Any:
-    """The result that an observation carries; None when it carries none, or a refusal."""
-    kind = observation.get("kind")
-    if kind == "http":
-        status = observation.get("status")
-        return observation.get("body") if isinstance(status, int) and 200 <= status < 300 else None
-    if kind == "mcp":
-        result = observation.get("result")
-        answered = isinstance(result, Mapping) and result.get("isError") is not True
-        return result.get("structuredContent") if answered and isinstance(result, Mapping) else None
-    if kind != "envelope":
-        return None
-    body = observation.get("body")
-    if not isinstance(body, Mapping) or body.get("ok") is False or "error" in body or "error_class" in body:
-        return None
-    return body.get("data") if body.get("ok") is True else body
-
-
-def _is_read_result(body: Mapping[str, Any]) -> bool:
-    told = isinstance(body.get("outcome"), str) or isinstance(body.get("components"), list)
-    return told or any(isinstance(each, Mapping) and isinstance(each.get("outcome"), str) for each in body.values())
 
 
 def _differs(row: RunRow, body: NewRun) -> str | None:

@@ -20,9 +20,14 @@ WAIT_SECONDS = 30
 
 
 def operation(
-    held: Held, *, dialect: Dialect, evidence: Sequence[EvidenceRow] = (), permit: dict[str, Any] | None = None
+    held: Held,
+    *,
+    dialect: Dialect,
+    evidence: Sequence[EvidenceRow] = (),
+    permit: dict[str, Any] | None = None,
+    result: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """The operation data that callers may rely on."""
+    """The operation data that callers may rely on. `result` is what a read brought (`read_results.result_of`)."""
     facts = held.facts
     return {
         "operation_id": facts.operation_id,
@@ -45,7 +50,7 @@ def operation(
         "attempts": [_attempt(attempt) for attempt in facts.attempts],
         "items": [],
         "approval": None,
-        "result": None,
+        "result": result,
         "evidence": [_evidence(row) for row in evidence],
         "permit": permit,
         "decision": decision(decision_from(held.decision), held=held, dialect=dialect),

@@ -180,6 +180,16 @@ class Case:
         return None if self.reading is None or self.is_read else self.reading.verification
 
     @property
+    def checks_ended(self) -> bool:
+        """No further check of the outcome is to be waited for: their budget is used up, or a person was asked already."""
+        return self.in_ledger and (spent(self.facts, "checks") or self.facts.escalated)
+
+    @property
+    def may_look_before_asking(self) -> bool:
+        """Whether the owner's own record can be looked at before a person is asked about a difference."""
+        return self.effect is Effect.APPLIED and self.can_look and not self.checks_ended and not self.must_escalate
+
+    @property
     def has_items(self) -> bool:
         """Whether parts of it can be recovered one by one: a batch, or a question without a ledger."""
         return self.facts.kind is EffectKind.BATCH or not self.in_ledger

@@ -64,6 +64,7 @@ class Code(StrEnum):
     NO_REPORT = "NO_REPORT"
     CHECKED = "CHECKED"
     CHECK_FAILED = "CHECK_FAILED"
+    CHECKS_ENDED = "CHECKS_ENDED"
     CHECK_UNAVAILABLE = "CHECK_UNAVAILABLE"
     FOUND_TWICE = "FOUND_TWICE"
     FOUND = "FOUND"
@@ -133,6 +134,7 @@ SENTENCES: Final[Mapping[str, str]] = MappingProxyType(
         Code.NO_REPORT: "A permit ended without a report.",
         Code.CHECKED: "The outcome was checked and is as intended.",
         Code.CHECK_FAILED: "The outcome was checked and differs from what was intended.",
+        Code.CHECKS_ENDED: "The outcome could not be checked as often as the contract allows.",
         Code.CHECK_UNAVAILABLE: "The check of the outcome could not run.",
         Code.FOUND_TWICE: "The owner holds more than one of what was to be made once.",
         Code.FOUND: "The owner holds what the operation intended.",

@@ -5,6 +5,7 @@
 | ANSWER   | an attempt was reported                   | `decide`        |
 | CHECK    | a check of the outcome was reported       | `decide`        |
 | LOOKUP   | the owner was asked and its answer graded | `decide_lookup` |
+|          | Ascertain itself checked the outcome      | `decide_check`  |
 | LAPSE    | a permit ended with no report             | `decide_lapse`  |
 | LIMIT    | a deadline or budget may have ended       | `decide_limits` |
 
@@ -87,7 +88,7 @@ def decide_lookup(
     decision = _decision(
         Case(
             occasion=Occasion.LOOKUP,
-            facts=_one_poll_more(facts),
+            facts=_one_more(facts, "polls"),
             effect=effect,
             is_read=facts.is_read,
             contract=contract,
@@ -101,6 +102,13 @@ def decide_lookup(
     if not grade.reasons or lookup.answer == LookupOutcome.FOUND:
         return decision
     return replace(decision, message=f"{decision.message} {grade.reasons[0]}")
+
+
+def decide_check(
+    *, reading: Reading, facts: Facts, effect: Effect, contract: Contract, now: datetime, roll: float = 0.5
+) -> Decision:
+    """The next step after Ascertain itself checked the outcome. `facts` are those before it, without it counted."""
+    return _decision(_answered(reading, _one_more(facts, "checks"), effect, contract, now, roll))
 
 
 def decide_lapse(*, facts: Facts, effect: Effect, contract: Contract, now: datetime, roll: float = 0.5) -> Decision:
@@ -151,11 +159,11 @@ def decide_limits(
     )
 
 
-def _one_poll_more(facts: Facts) -> Facts:
-    polls = facts.budgets.get("polls")
-    if polls is None:
+def _one_more(facts: Facts, name: str) -> Facts:
+    budget = facts.budgets.get(name)
+    if budget is None:
         return facts
-    return replace(facts, budgets={**facts.budgets, "polls": replace(polls, used=polls.used + 1)})
+    return replace(facts, budgets={**facts.budgets, name: replace(budget, used=budget.used + 1)})
 
 
 def _decision(case: Case) -> Decision:
@@ -216,11 +224,12 @@ def _not_before(case: Case, action: Action) -> datetime | None:
         return cap(at=at, now=case.now, deadline=case.facts.deadline_at)
     if action not in _TIMED:
         return case.now + case.asked_wait if case.asked_wait and action in _NEW_DISPATCH else None
-    if action is Action.ESCALATE and not case.can_look:
+    checks = case.effect is Effect.APPLIED and case.contract.verify is not None
+    if action is Action.ESCALATE and not case.can_look and not checks:
         return None
     at = next_poll(
         contract=case.contract,
-        step=_used(case, "polls"),
+        step=_used(case, "checks" if checks else "polls"),
         now=case.now,
         roll=case.roll,
         asked=case.asked_wait,

@@ -5,7 +5,7 @@
 | five-class envelope | `ok`, `error.class` or `data` | a refusal's class; `transient` only with a limiter's documented code |
 | four-code error | `code` of the four, beside `retryable` or `traceId` | likewise |
 | attempt record | `error_class` and `effect_status` | nothing: it is the harness's own word |
-| read result | `outcome` beside its source, items or components | for a read, how complete it is |
+| read result | `outcome` beside its source, items or parts | for a read, how complete it is |
 
 Kept as violations, never obeyed: `retryable` that disagrees with the class, a code that contradicts the class, a
 missing trace id, a validation error that names no field, advice to repeat what is not transient, an order in prose.
@@ -112,6 +112,7 @@ _OUTCOMES: Final[Mapping[str, Meaning]] = {
     "partial": replace(PARTIAL, remedy=Action.RETRY),
     "unavailable": _UNAVAILABLE,
 }
+_OF_A_READ: Final = ("source_id", "observed_at", "components", "items", "truncated", "revision")
 _REPEAT_ADVICE = re.compile(r"\b(?:re-?try|try again|re-?send|send (?:it )?again|repeat)\b", re.IGNORECASE)
 _NEGATED = re.compile(r"\b(?:not|never|no|without|don't|cannot|can't)\b[^.]{0,40}$", re.IGNORECASE)
 _ORDER = re.compile(
@@ -143,10 +144,10 @@ def read_envelope(body: Any) -> Envelope | None:
             return _five_class(error)
     if _one_of(inner.get("code"), _FOUR) and ("retryable" in inner or "traceId" in inner):
         return _four_code(inner)
-    if _one_of(body.get("outcome"), _OUTCOMES) and any(
-        name in body for name in ("source_id", "observed_at", "components", "items", "truncated", "revision")
-    ):
-        return _read_result(body)
+    if _one_of(body.get("outcome"), _OUTCOMES):
+        parts = _parts(body)
+        if parts or any(name in body for name in _OF_A_READ):
+            return _read_result(body, parts)
     return None
 
 
@@ -266,21 +267,26 @@ def _record(body: Mapping[str, Any]) -> Envelope:
     )
 
 
-def _read_result(body: Mapping[str, Any]) -> Envelope:
+def _parts(body: Mapping[str, Any]) -> list[Any]:
+    """What each part of a read result says of itself: those of `components`, or members with an outcome of their own."""
+    components = body.get("components")
+    if isinstance(components, list):
+        return [part.get("outcome") for part in components[:1_000] if isinstance(part, dict)]
+    return [
+        part["outcome"] for part in body.values() if isinstance(part, dict) and isinstance(part.get("outcome"), str)
+    ]
+
+
+def _read_result(body: Mapping[str, Any], parts: list[Any]) -> Envelope:
     outcome = str(body["outcome"])
     meaning = _OUTCOMES[outcome]
     found: tuple[str, ...] = ()
     cursor = body.get("next_cursor")
     more = (isinstance(cursor, str) and cursor != "") or body.get("truncated") is True
-    components = body.get("components")
-    parts = [
-        part.get("outcome") for part in (components[:1_000] if isinstance(components, list) else ())
-        if isinstance(part, dict)
-    ]  # fmt: skip
     if outcome in ("ok", "no_match") and (more or any(part not in ("ok", "no_match") for part in parts)):
         meaning = _OUTCOMES["partial"]
         if outcome == "no_match":
             found = ("It says that nothing matches, and that there is more to read.",)
-    if outcome in ("ok", "no_match") and not (body.get("source_id") and body.get("observed_at")):
+    if outcome in ("ok", "no_match") and not parts and not (body.get("source_id") and body.get("observed_at")):
         found += ("It does not say which source was read, and when.",)
     return Envelope(dialect=Dialect.READ_RESULT, meaning=meaning, violations=found)

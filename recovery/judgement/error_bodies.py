@@ -122,6 +122,11 @@ _DID_IT: Final = _COUNTERS | _words(
 )
 _TRIALS: Final = frozenset({"dryrun", "simulated", "isdryrun", "validateonly", "simulation", "previewonly"})
 
+_ENDED: Final = frozenset({"done", "finished", "complete", "completed"})
+_TELLING: Final = frozenset(
+    {"code", "partial", *_MUST_BE_TRUE, *_MUST_BE_FALSE, *_ERROR_MEMBERS, *_STATUS_MEMBERS, *_STATE_MEMBERS, *_NOT_YET, *_ENDED}
+)  # fmt: skip
+
 _UNFINISHED_WORDS: Final = _words(
     """
     pending processing queued queueing enqueued running working accepted submitted scheduled creating updating
@@ -319,8 +324,10 @@ def _entries(body: Mapping[str, Any]) -> tuple[int, int] | None:
     data = body.get("data")
     for holder in (body, data if isinstance(data, dict) else {}):
         for name, value in list(holder.items())[:50]:
+            if not isinstance(value, list):
+                continue
             plain = _plain(name)
-            if not isinstance(value, list) or plain in _ERROR_MEMBERS or plain in _FAILURE_LISTS or "error" in plain:
+            if plain in _ERROR_MEMBERS or plain in _FAILURE_LISTS or "error" in plain:
                 continue
             entries = [entry for entry in value[:1_000] if isinstance(entry, dict)]
             failing = sum(_told(entry)[0] is Tells.ERROR for entry in entries)
@@ -361,7 +368,6 @@ def _told(body: Mapping[str, Any]) -> tuple[Tells, bool, bool]:
     """(what it tells, whether an input refusal of Shopify's kind is in it, whether another error is)."""
     worst = Tells.NOTHING
     refused_input = elsewhere = False
-    order = (Tells.NOTHING, Tells.UNFINISHED, Tells.UNCLEAR, Tells.PARTIAL, Tells.ERROR)
     level: list[Mapping[str, Any]] = [body]
     seen = 0
     for depth in range(_DEEPEST + 1):
@@ -370,24 +376,42 @@ def _told(body: Mapping[str, Any]) -> tuple[Tells, bool, bool]:
             for name, value in holder.items():
                 seen += 1
                 if seen > _MOST_MEMBERS:
-                    return max(worst, Tells.UNCLEAR, key=order.index), refused_input, elsewhere
+                    return _worse(worst, Tells.UNCLEAR), refused_input, elsewhere
                 plain = _plain(name)
-                if plain.endswith("usererrors"):
-                    if isinstance(value, list) and value:
-                        refused_input, worst = True, Tells.ERROR
-                    continue
-                told = _member(plain, value, top=depth == 0, holder=holder)
-                if told is Tells.ERROR:
-                    elsewhere = True
-                worst = max(worst, told, key=order.index)
+                if _may_tell(plain):
+                    if plain.endswith("usererrors"):
+                        if isinstance(value, list) and value:
+                            refused_input, worst = True, Tells.ERROR
+                        continue
+                    told = _member(plain, value, top=depth == 0, holder=holder)
+                    if told is Tells.ERROR:
+                        elsewhere = True
+                    worst = _worse(worst, told)
                 if isinstance(value, dict) and plain not in _ERROR_MEMBERS:
                     below.append(value)
         level = below
         if not level:
             break
     if level:
-        worst = max(worst, Tells.UNCLEAR, key=order.index)
+        worst = _worse(worst, Tells.UNCLEAR)
     return worst, refused_input, elsewhere
+
+
+_FROM_GOOD_TO_BAD: Final = (Tells.NOTHING, Tells.UNFINISHED, Tells.UNCLEAR, Tells.PARTIAL, Tells.ERROR)
+
+
+def _worse(one: Tells, other: Tells) -> Tells:
+    if one is other or other is Tells.NOTHING:
+        return one
+    return max(one, other, key=_FROM_GOOD_TO_BAD.index)
+
+
+@lru_cache(maxsize=4096)
+def _may_tell(plain: str) -> bool:
+    """Whether a member of this name can tell anything at all (`_member`): most cannot, and are passed over."""
+    return (
+        plain in _TELLING or plain.endswith(("errors", *_STATE_ENDINGS)) or plain.startswith(("failed", "unprocessed"))
+    )
 
 
 def _member(plain: str, value: Any, *, top: bool, holder: Mapping[str, Any]) -> Tells:
@@ -399,7 +423,7 @@ def _member(plain: str, value: Any, *, top: bool, holder: Mapping[str, Any]) -> 
         return Tells.ERROR
     if plain in _ERROR_MEMBERS or plain.endswith("errors"):
         return Tells.ERROR if _weighs(value) else Tells.NOTHING
-    if plain in ("done", "finished", "complete", "completed") and value is False:
+    if plain in _ENDED and value is False:
         return Tells.UNFINISHED
     if plain == "partial" and value is True:
         return Tells.PARTIAL
@@ -457,10 +481,11 @@ def _lists(body: Mapping[str, Any]) -> tuple[int | None, int | None]:
     """Entries of the first object that holds a list of successes beside a list of failures."""
     holders = [body, *(value for value in list(body.values())[:50] if isinstance(value, dict))]
     for holder in holders:
-        good = [size for name, value in holder.items() if (size := _size(name, value, _SUCCESS_LISTS)) is not None]
+        counted = [(name, value) for name, value in holder.items() if isinstance(value, (list, int))]
+        good = [size for name, value in counted if (size := _size(name, value, _SUCCESS_LISTS)) is not None]
         if not good:
             continue
-        bad = [size for name, value in holder.items() if (size := _size(name, value, _FAILURE_LISTS)) is not None]
+        bad = [size for name, value in counted if (size := _size(name, value, _FAILURE_LISTS)) is not None]
         if bad:
             return sum(good), sum(bad)
     return None, None
@@ -468,7 +493,7 @@ def _lists(body: Mapping[str, Any]) -> tuple[int | None, int | None]:
 
 def _size(name: Any, value: Any, known: frozenset[str]) -> int | None:
     """How many entries a list of this name has, or its count when the owner gives that alone."""
-    if not isinstance(value, (list, int)) or _plain(name) not in known:
+    if _plain(name) not in known:
         return None
     if isinstance(value, list):
         return len(value)
@@ -505,6 +530,7 @@ _CODE_MEMBERS: Final = (
     "decline_code", "__type", "errcode", "error_code", "errorCode", "code", "error_type", "errorType", "scimType", "name",
     "reason", "type", "Code",
 )  # fmt: skip
+_CODE_MEMBER_SET: Final = frozenset(_CODE_MEMBERS)
 
 
 def _code_candidates(body: Mapping[str, Any], headers: Mapping[str, Any]) -> list[str]:
@@ -521,7 +547,8 @@ def _code_candidates(body: Mapping[str, Any], headers: Mapping[str, Any]) -> lis
         if isinstance(odata, dict):
             found.append(odata.get("code"))
         found.append(error)
-        found += [body[name] for name in _CODE_MEMBERS if name in body]
+        if not _CODE_MEMBER_SET.isdisjoint(body):
+            found += [body[name] for name in _CODE_MEMBERS if name in body]
         fault = body.get("fault") or body.get("Fault")
         if isinstance(fault, dict):
             found.append(fault.get("faultcode") or fault.get("code"))
@@ -574,7 +601,7 @@ def _user_errors(body: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
         if not isinstance(holder, dict):
             continue
         for name, value in holder.items():
-            if _plain(name).endswith("usererrors") and isinstance(value, list):
+            if isinstance(value, list) and _plain(name).endswith("usererrors"):
                 yield from (entry for entry in value[:10] if isinstance(entry, dict))
 
 
@@ -639,6 +666,7 @@ def _as_path(value: Any) -> str | None:
 
 
 _PROSE_MEMBERS: Final = ("message", "msg", "detail", "title", "description", "error_description", "errorMessage")
+_PROSE_MEMBER_SET: Final = frozenset(_PROSE_MEMBERS)
 
 
 def _prose(body: Mapping[str, Any]) -> tuple[str, ...]:
@@ -647,6 +675,8 @@ def _prose(body: Mapping[str, Any]) -> tuple[str, ...]:
         if isinstance(holder, str):
             found.extend(_quoted(holder))
         if isinstance(holder, dict):
+            if _PROSE_MEMBER_SET.isdisjoint(holder):
+                continue
             for name in _PROSE_MEMBERS:
                 if name in holder and isinstance(holder[name], str):
                     found.extend(_quoted(holder[name]))

@@ -149,10 +149,32 @@ RULES: Final[tuple[Rule, ...]] = (
         FailureClass.SUCCESS,
     ),
     _check(
+        "check.met_already",
+        lambda case: case.check is Verification.VERIFIED and case.effect is Effect.NONE and case.in_ledger,
+        Action.STOP,
+        "Nothing was done by this operation, and the outcome is the intended one already.",
+        "The outcome is as intended already. Do not repeat the call.",
+        "law 1",
+        FailureClass.SUCCESS,
+    ),
+    _check(
+        "check.nothing_done",
+        lambda case: (
+            case.effect is Effect.NONE
+            and case.in_ledger
+            and (case.check is Verification.FAILED or (case.check is Verification.UNAVAILABLE and case.checks_ended))
+        ),
+        Action.STOP,
+        "Nothing was done, and the outcome is not seen to be the intended one.",
+        "Report that it was not done. Do not repeat the call.",
+        "law 1",
+        FailureClass.VERIFICATION,
+    ),
+    _check(
         "check.differs_look",
-        lambda case: case.check is Verification.FAILED and not case.in_ledger,
+        lambda case: case.check is Verification.FAILED and (not case.in_ledger or case.may_look_before_asking),
         Action.RECONCILE,
-        "The outcome is not the intended one: look at what the owner holds before anything is written.",
+        "The outcome is not the intended one: what the owner holds is looked at before anything is written.",
         "The outcome differs from what was asked. Do not repeat the call; look at the present state first.",
         "law 1",
         FailureClass.VERIFICATION,
@@ -168,8 +190,20 @@ RULES: Final[tuple[Rule, ...]] = (
         Code.CHECK_FAILED,
     ),
     _check(
+        "check.none_left",
+        lambda case: case.check is Verification.UNAVAILABLE and case.checks_ended and case.effect is Effect.APPLIED,
+        Action.ESCALATE,
+        "It is done, but whether the outcome is the intended one could not be checked.",
+        "It has happened. Do not repeat the call; a person has been asked to check the outcome.",
+        "law 9",
+        FailureClass.VERIFICATION,
+        Code.CHECKS_ENDED,
+    ),
+    _check(
         "check.unavailable",
-        lambda case: case.check is Verification.UNAVAILABLE and not case.must_escalate,
+        lambda case: case.check is Verification.UNAVAILABLE and (
+            case.effect in (Effect.APPLIED, Effect.NONE) or not case.must_escalate
+        ),
         Action.VERIFY,
         "The check could not run, which says nothing of the outcome; it is run again.",
         "Do not repeat the call. The check of the outcome is run again.",

@@ -29,6 +29,10 @@ LONGEST_MS: Final = 365 * 24 * 3600 * 1000
 """A wait of more than a year is not a wait but a slip; it is taken as a year."""
 
 _WAIT_MEMBERS: Final = (("retry_after", 1000), ("retryAfter", 1000), ("retry_after_ms", 1), ("retryAfterMs", 1))
+_WAITS_IN_MEMBERS: Final = frozenset(
+    {"pollIntervalMs", "pollInterval", "details", *(name for name, _ in _WAIT_MEMBERS)}
+)
+_WAITS_IN_HEADERS: Final = frozenset({"retry-after", "backoff", "retry-after-ms", "x-ms-retry-after-ms"})
 _LIMIT_RESETS: Final = ("x-ratelimit-reset", "x-rate-limit-reset", "ratelimit-reset")
 _RATELIMIT_LEFT = re.compile(r";\s*r=(\d{1,15})")
 _RATELIMIT_RESET = re.compile(r";\s*t=(\d{1,15})")
@@ -87,6 +91,8 @@ def _here(headers: Mapping[str, Any], otherwise: datetime) -> datetime:
 
 
 def _in_headers(headers: Mapping[str, Any], otherwise: datetime) -> Iterator[Wait]:
+    if _WAITS_IN_HEADERS.isdisjoint(headers):
+        return
     for name in ("retry-after", "backoff"):
         written = headers.get(name)
         if written is None:
@@ -105,6 +111,8 @@ def _in_headers(headers: Mapping[str, Any], otherwise: datetime) -> Iterator[Wai
 
 def _in_body(body: Any) -> Iterator[Wait]:
     for place, holder in _holders(body):
+        if _WAITS_IN_MEMBERS.isdisjoint(holder):
+            continue
         for name, factor in _WAIT_MEMBERS:
             written = holder.get(name)
             if written is None:

@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any, Protocol
 
 from ledger.rules.contract_compiled import CompiledLookup
+from ledger.rules.expressions import Value
 from ledger.rules.vocabulary import Effect, LookupOutcome
 
 
@@ -35,6 +36,8 @@ class Question:
     """The current revision's payload; None when retention has destroyed it."""
     receipt: Mapping[str, Any]
     """What the contract read from earlier answers: ids, addresses of long-running operations, task ids."""
+    receipts: Mapping[str, Value] = field(default_factory=dict)
+    """How the contract reads receipt members from an answer."""
     started_at: datetime
     """The database's clock before asking."""
     time_left: float

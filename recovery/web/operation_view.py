@@ -41,6 +41,7 @@ from recovery.web.forms import Typed, is_link
 from recovery.web.moments import Shape, moment
 from recovery.web.sentences import (
     ANSWERS,
+    CHECKS,
     LICENCES,
     LOOKUP_WORDS,
     LOOKUPS,
@@ -55,6 +56,11 @@ from recovery.web.sentences import (
     why,
 )
 
+CHECK_TONES = {
+    Verification.VERIFIED.value: "green",
+    Verification.FAILED.value: "red",
+    Verification.UNAVAILABLE.value: "amber",
+}
 FOLD_FROM = 3
 """So many alike lines of history in a row are folded into one."""
 PAYLOAD_SHOWN = 20_000
@@ -652,6 +658,8 @@ def _evidence(piece: EvidenceRow, held: Held) -> EvidenceLine:
         says, tone = LOOKUP_WORDS[piece.outcome], "amber"
     elif piece.outcome == "attested":
         says, tone = "a person's answer", "violet"
+    elif piece.outcome in CHECKS:
+        says, tone = CHECKS[piece.outcome], CHECK_TONES[piece.outcome]
     else:
         says, tone = (f"effect {piece.effect}" if piece.effect else "seen"), "amber" if piece.effect else "gray"
     reference = piece.query if piece.outcome == "attested" else ""
@@ -661,7 +669,7 @@ def _evidence(piece: EvidenceRow, held: Held) -> EvidenceLine:
         speaker=SPEAKERS[Speaker(piece.speaker)],
         says=says,
         tone=tone,
-        counts=piece.proof is not None,
+        counts=piece.proof is not None or piece.outcome == Verification.VERIFIED.value,
         reasons=_reasons(piece),
         differs=_differs(detail),
         when=moment(at=piece.observed_at, now=held.now),

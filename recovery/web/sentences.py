@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from ledger.queries.operations import ListedOperation
 from ledger.rules.resolutions import Answer
-from ledger.rules.vocabulary import Effect, Licence, LookupOutcome, Outcome, Proof, Role, Speaker, State
+from ledger.rules.vocabulary import Effect, Licence, LookupOutcome, Outcome, Proof, Role, Speaker, State, Verification
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,7 +101,7 @@ SPEAKERS: Final[Mapping[Speaker, str]] = MappingProxyType(
         Speaker.OWNER_STATUS: "the owner, asked by Ascertain",
         Speaker.OWNER_INDEX: "the owner's index, asked by Ascertain",
         Speaker.OWNER_NOTICE: "the owner's signed notice",
-        Speaker.VERIFIER: "a verifier",
+        Speaker.VERIFIER: "a check of the outcome",
         Speaker.TOOL_TEXT: "text of the tool",
         Speaker.OPERATOR: "a person",
         Speaker.LEDGER: "Ascertain's own bookkeeping",
@@ -117,6 +117,13 @@ LOOKUPS: Final[Mapping[str, str]] = MappingProxyType(
 )
 
 
+CHECKS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        Verification.VERIFIED.value: "it is as intended",
+        Verification.FAILED.value: "it differs from what was intended",
+        Verification.UNAVAILABLE.value: "the check could not run, which says nothing",
+    }
+)
 LOOKUP_WORDS: Final[Mapping[str, str]] = MappingProxyType(
     {
         LookupOutcome.FOUND.value: "found",
@@ -278,6 +285,11 @@ def told(*, verb: str, actor: str, entry: Mapping[str, Any]) -> Told:
         return Told(icon="clock", tone="amber", actor="", said=said, then=message)
     if verb == "record_lookup":
         return _lookup(entry, step, message)
+    if verb == "record_check":
+        seen = CHECKS.get(str(step.get("verification") or ""), "the outcome was checked")
+        return Told(
+            icon="check-badge", tone=_tone(step), actor="Ascertain", said=f"checked the outcome: {seen}.", then=message
+        )
     if verb == "end_wait":
         return Told(icon="clock", tone="gray", actor="", said="The wait is over. The harness may ask again.", then="")
     if verb == "end_by_limit":

@@ -6,22 +6,21 @@ ids that travel as record ids must too: `ticket-create-case-8472`, without `:` o
 """
 
 import base64
-import fcntl
 import json
 import os
 import signal
 import socket
 import subprocess
-import sys
 import time
 import urllib.error
 import urllib.request
-import venv
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from tests.owners.isolated import environment
 
 VERSION = "26.5.0"
 REQUIREMENTS = (f"kinto=={VERSION}", "setuptools<80")
@@ -47,8 +46,6 @@ kinto.bucket_create_principals = system.Authenticated
 multiauth.policies = basicauth
 """
 """Kinto's own basic authentication, which takes any name and password as that user."""
-
-_ROOT = Path(__file__).resolve().parents[2] / ".local" / "owners"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,19 +85,8 @@ def records_path(bucket: str, collection: str) -> str:
 
 
 def executable() -> Path:
-    """The `kinto` command, installed first when it is not there. Safe to call from many processes at once."""
-    home = _ROOT / f"kinto-{VERSION}"
-    stamp = home / "finished"
-    _ROOT.mkdir(parents=True, exist_ok=True)
-    with (_ROOT / f"kinto-{VERSION}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not stamp.exists() or stamp.read_text() != _recipe():
-            venv.EnvBuilder(clear=True, with_pip=True).create(home)
-            pip = [home / "bin" / "python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-            subprocess.run([*pip, *REQUIREMENTS], check=True, timeout=600)
-            # Last, so that an environment that was interrupted half-way is built again.
-            stamp.write_text(_recipe())
-    return home / "bin" / "kinto"
+    """The `kinto` command, installed first when it is not there."""
+    return environment(name=f"kinto-{VERSION}", requirements=REQUIREMENTS) / "kinto"
 
 
 @contextmanager
@@ -136,10 +122,6 @@ def running(folder: Path) -> Iterator[Kinto]:
 def contract(*, bucket: str, collection: str) -> str:
     """The contract of `tickets` kept as Kinto records, as YAML."""
     return CONTRACT.read_text().replace("BUCKET", bucket).replace("COLLECTION", collection)
-
-
-def _recipe() -> str:
-    return f"{sys.version_info[:2]} {REQUIREMENTS}\n"
 
 
 def _free_port() -> int:

@@ -1,10 +1,6 @@
 """What one look at an operation comes to, against a real HTTP owner, without workers."""
 
-import json
-import threading
-import time
 from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from uuid import UUID
 
@@ -12,38 +8,10 @@ import pytest
 
 from recovery.reconcile import Done, reconcile
 from tests.conftest import TICKETS, Api, Bench, Database, make_bench
+from tests.reconcile.stage import Owner, look_until
 
 LOST = {"kind": "exception", "exception": "ReadTimeout", "phase": "await", "bytes_sent": 300, "request_bytes": 300}
 TITLE = "Export broken"
-
-
-class Owner:
-    """Answers every lookup with what the test says."""
-
-    def __init__(self) -> None:
-        self.status, self.body = 404, {}
-        self.asked = 0
-        owner = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                owner.asked += 1
-                text = json.dumps(owner.body).encode()
-                self.send_response(owner.status)
-                self.send_header("Content-Type", "application/json")
-                self.send_header("Content-Length", str(len(text)))
-                self.end_headers()
-                self.wfile.write(text)
-
-            def log_message(self, *args: Any) -> None:
-                pass
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.server.server_port}"
 
 
 @pytest.fixture
@@ -68,18 +36,6 @@ def lost(database: Database, owner: Owner) -> Callable[..., tuple[Api, UUID]]:
         return api, id
 
     return make
-
-
-def look_until(id: UUID, api: Api, *, state: str, seconds: float = 15) -> dict[str, Any]:
-    """Look whenever it is due, until the operation is in a state."""
-    ends = time.monotonic() + seconds
-    while time.monotonic() < ends:
-        reconcile(id=id, time_left=5)
-        data = api.get("/operations/t-1").json()["data"]
-        if data["state"] == state:
-            return data
-        time.sleep(0.05)
-    raise AssertionError(f"still {data['state']}: {data['decision']} {data['evidence']}")
 
 
 def test_what_the_owner_holds_settles_it_as_applied(lost: Any, owner: Owner) -> None:

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ledger.rules.agent_retries import Step, Tries
 from ledger.rules.contract import parse_contract
 from ledger.rules.decision import Decision
 from ledger.rules.facts import AttemptFacts, Budget, Facts
@@ -140,6 +141,23 @@ def test_a_permit_is_given(known, of, last, kind, licence, repeats, why):
     terms = may_dispatch(facts=known, contract=of, decision=last, holder=None, now=NOW)
     assert isinstance(terms, Granted), why
     assert (terms.kind, terms.licence, terms.repeats_a_write) == (kind, licence, repeats)
+
+
+TRIES = [
+    (FRESH, 1, None, None, "one retry of the agent"),
+    (FRESH, 2, None, "AGENT_RETRIES_ENDED", "a second"),
+    (FRESH, 1, "op-0", "DONE_IN_THIS_STEP", "it is done"),
+]
+
+
+@pytest.mark.parametrize(("known", "sent", "done", "code", "why"), TRIES, ids=[row[4] for row in TRIES])
+def test_an_agents_tries_are_counted(known, sent, done, code, why):
+    tries = Tries(step=Step(run="run-1", step="3"), sent=sent, done=done)
+    terms = may_dispatch(facts=known, contract=NONE, decision=None, holder=None, now=NOW, tries=tries)
+    assert (terms.code if isinstance(terms, Decision) else None) == code, why
+    if isinstance(terms, Decision):
+        assert terms.recovery_action is Action.STOP
+        assert terms.alternatives == ((done,) if done else ())
 
 
 def settled(outcome, effect):

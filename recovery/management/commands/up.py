@@ -8,7 +8,7 @@ import secrets
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from recovery.local.errors import LocalError
 from recovery.local.places import place
 from recovery.local.running import check_free, kept_port, listens, only_one, wanted_port
 from recovery.local.supervisor import Program, supervise
+from recovery.sealing import new_key
 
 HOST = "127.0.0.1"
 
@@ -48,7 +49,8 @@ class Command(BaseCommand):
         with only_one(lock=local / "up.lock", address=address, say=self._say):
             check_free(host=HOST, port=port)
             (local / "static").mkdir(exist_ok=True)
-            _keep_secret_key(local / "secret_key")
+            _keep(local / "secret_key", variable="ASCERTAIN_SECRET_KEY", make=lambda: secrets.token_urlsafe(50))
+            _keep(local / "field_key", variable="ASCERTAIN_FIELD_KEYS", make=new_key)
             with self._database(root) as (cluster, env):
                 owner_port = kept_port(file=local / "demo_owner_port", host=HOST)
                 env["ASCERTAIN_DEMO_OWNER_URL"] = f"http://{HOST}:{owner_port}"
@@ -139,11 +141,11 @@ def _step(command: list[str], env: dict[str, str], root: Path) -> None:
         )
 
 
-def _keep_secret_key(file: Path) -> None:
-    """Make the key that signs sessions once, readable by us alone, so that people stay signed in over a restart."""
-    if not os.environ.get("ASCERTAIN_SECRET_KEY") and not file.exists():
+def _keep(file: Path, *, variable: str, make: Callable[[], str]) -> None:
+    """Make a key once, readable by us alone, so that sign-ins and sealed values outlive a restart."""
+    if not os.environ.get(variable) and not file.exists():
         with open(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as kept:
-            kept.write(secrets.token_urlsafe(50))
+            kept.write(make())
 
 
 def _end_with_make() -> None:
