@@ -3,6 +3,7 @@
 import os
 
 from celery import Celery
+from celery.signals import worker_process_shutdown
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "recovery.settings")
 
@@ -11,6 +12,8 @@ from django.conf import settings
 from recovery.local.broker import celery_settings
 
 SWEEP_SECONDS = 0.5
+TELL_SECONDS = 2.0
+"""How soon people and other systems hear of an event, at most, while the worker keeps up."""
 
 app = Celery("ascertain")
 app.conf.update(celery_settings(url=settings.CELERY_BROKER_URL))
@@ -30,7 +33,18 @@ app.conf.update(
     timezone="UTC",
     beat_schedule={
         "sweep": {"task": "recovery.sweep", "schedule": SWEEP_SECONDS, "options": {"expires": 5}},
+        "tell": {"task": "recovery.tell", "schedule": TELL_SECONDS, "options": {"expires": 10}},
     },
     beat_scheduler="celery.beat:Scheduler",
 )
 app.autodiscover_tasks(["recovery"])
+
+LAST_SECONDS = 10.0
+"""A process that ends gives back what it has not begun, and lets questions that are open end within this."""
+
+
+@worker_process_shutdown.connect
+def _put_down(**_: object) -> None:
+    from recovery.sweeps import hands
+
+    hands().close(seconds=LAST_SECONDS)

@@ -7,19 +7,22 @@ from datetime import datetime
 from typing import Any
 
 from ledger.queries.facts import Held, held_by_name
+from ledger.rules.attempts import Word
 from ledger.rules.decision import Decision
-from ledger.rules.evidence import join_effects
 from ledger.rules.facts import AttemptFacts
 from ledger.rules.payload import canonical, raw, redact
 from ledger.rules.stored import decision_from
-from ledger.rules.vocabulary import Action, Effect, FailureClass, Outcome, Proof, State
-from ledger.transitions.report import Report, attempts_with, record_observation
+from ledger.rules.vocabulary import Action, Effect, FailureClass, Outcome, Proof, Sender, State
+from ledger.transitions.report import Report, attempts_with, effect_with, record_observation
+from recovery.batches import BatchTold, earlier_attempts, of_the_batch, told_by_report, with_carried_keys
 from recovery.judgement.codes import Code
 from recovery.judgement.decide import decide
 from recovery.judgement.read import read_observation
 from recovery.judgement.reading import Reading
 from recovery.judgement.waits import moment
 
+WORKER = "worker"
+"""The actor of reports on what Ascertain itself sent."""
 MOST_TRIES = 50
 """Each lost race means that somebody else's change was recorded, so this many in a row do not happen."""
 
@@ -30,6 +33,10 @@ class Contended(RuntimeError):
 
 class NoSuchAttempt(LookupError):
     """The operation has no such attempt."""
+
+
+class NotTheSender(ValueError):
+    """Ascertain sent this attempt itself, so a harness saw nothing of its request. Nothing was recorded."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +57,7 @@ def report(*, held: Held, attempt_id: str, observation: Mapping[str, Any], diges
     Raises:
         NoSuchAttempt: nothing was recorded.
         ObservationInvalid: with the member that is wrong; nothing was recorded.
+        NotTheSender: it speaks of a request that somebody else sent; nothing was recorded.
         Contended: the operation kept moving; nothing was recorded.
     """
     number = attempt_number(attempt_id)
@@ -59,12 +67,16 @@ def report(*, held: Held, attempt_id: str, observation: Mapping[str, Any], diges
             raise NoSuchAttempt(attempt_id)
         if held.known_digest:
             return Reported(held=held, decision=decision_from(held.decision), attempt_id=attempt_id)
-        earlier = tuple(each for each in held.facts.attempts if each.number < number)
-        reading = read_observation(observation, contract=held.contract, earlier=earlier, now=held.now)
+        roll = random.random()  # noqa: S311 - spreads waits, guards nothing
+        reading, batch = _read(held=held, number=number, observation=observation, roll=roll)
+        if attempt.sender is Sender.WORKER and actor != WORKER and reading.word is Word.ANSWER:
+            raise NotTheSender(attempt_id)
         said = _report(held=held, attempt=attempt, reading=reading, observation=observation, digest=digest)
+        if batch is not None:
+            said = replace(said, items=batch.items, detail={**said.detail, "items": dict(batch.detail)})
         attempts = attempts_with(held=held, report=said)
-        effect = join_effects(attempts=attempts, absence_since=None, kind=held.facts.kind)
-        decision = _decision(held=held, reading=reading, attempts=attempts, effect=effect)
+        effect = effect_with(held=held, report=said, attempts=attempts)
+        decision = _decision(held=held, reading=reading, report=said, attempts=attempts, effect=effect, roll=roll)
         recorded = record_observation(held=held, report=said, decision=decision, actor=actor)
         if recorded is not None:
             return Reported(held=recorded, decision=decision, attempt_id=attempt_id)
@@ -87,18 +99,38 @@ def attempt_number(attempt_id: str) -> int:
     return number if attempt_id == f"attempt-{number:02d}" else 0
 
 
-def _decision(*, held: Held, reading: Reading, attempts: tuple[AttemptFacts, ...], effect: Effect) -> Decision:
+def _read(
+    *, held: Held, number: int, observation: Mapping[str, Any], roll: float
+) -> tuple[Reading, BatchTold | None]:
+    """The observation's reading, and for a batch what it says of each item."""
+    facts, contract = held.facts, held.contract
+    if not facts.items:
+        earlier = tuple(each for each in facts.attempts if each.number < number)
+        return read_observation(observation, contract=contract, earlier=earlier, now=held.now), None
+    seen = with_carried_keys(observation, facts=facts, number=number)
+    earlier = earlier_attempts(facts=facts, number=number)
+    reading = read_observation(seen, contract=contract, earlier=earlier, now=held.now)
+    batch = told_by_report(
+        facts=facts, number=number, reading=reading, contract=contract, now=held.now, roll=roll
+    )
+    return batch.reading, batch
+
+
+def _decision(
+    *, held: Held, reading: Reading, report: Report, attempts: tuple[AttemptFacts, ...], effect: Effect, roll: float
+) -> Decision:
     facts = held.facts
     if facts.state is State.SETTLED:
         return _late(held=held, effect=effect, said=reading)
-    return decide(
+    decision = decide(
         reading=reading,
-        facts=replace(facts, attempts=attempts),
+        facts=replace(facts, attempts=attempts, items=report.items),
         effect=effect,
         contract=held.contract,
         now=held.now,
-        roll=random.random(),  # noqa: S311 - spreads waits, guards nothing
+        roll=roll,
     )
+    return of_the_batch(decision, items=report.items)
 
 
 def _late(*, held: Held, effect: Effect, said: Reading) -> Decision:
@@ -107,6 +139,8 @@ def _late(*, held: Held, effect: Effect, said: Reading) -> Decision:
     contradicted = (held.facts.outcome is Outcome.NOT_APPLIED and effect is Effect.APPLIED) or (
         held.facts.outcome is Outcome.APPLIED and effect is Effect.NONE and said.proof is Proof.OWNER_RESULT
     )
+    if held.facts.items:
+        contradicted = held.facts.outcome is not Outcome.WRITTEN_OFF and effect is not held.facts.effect
     if not contradicted and standing is not None:
         return standing
     sentence = f"A late report contradicts the outcome {held.facts.outcome}; a person has to look at both."
@@ -129,13 +163,14 @@ def _report(
     cost = observation.get("cost")
     return Report(
         attempt=attempt,
-        source=f"harness/{reading.kind}",
+        source=f"{attempt.sender.value}/{reading.kind}",
         speaker=reading.speaker,
         effect=reading.effect,
         proof=reading.proof,
         failure_class=reading.failure_class,
         word=reading.word,
         key_in_use=reading.code == Code.KEY_IN_USE and attempt.idempotency_key is not None,
+        stored=reading.replayed,
         network_attempts=reading.network_attempts,
         cost=float(cost) if isinstance(cost, int | float) else 0.0,
         digest=digest,

@@ -12,6 +12,7 @@ import structlog
 from csp.constants import NONE, SELF
 
 from recovery.local.postgres import pointer
+from recovery.mail import mail_server
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 LOCAL = pointer(BASE_DIR)
@@ -186,6 +187,21 @@ structlog.configure(
 
 ASCERTAIN_FIELD_KEYS = _field_keys()
 """Keys for what is kept encrypted, newest first, with commas (recovery/sealing.py)."""
+
+ASCERTAIN_ADDRESS = os.environ.get("ASCERTAIN_ADDRESS", "http://127.0.0.1:8000")
+"""Where people reach Ascertain: messages link there."""
+ASCERTAIN_PRIVATE_DESTINATIONS = frozenset(
+    host.strip() for host in os.environ.get("ASCERTAIN_PRIVATE_DESTINATIONS", "").split(",") if host.strip()
+)
+"""Hosts that webhooks and Apprise services may reach at private addresses; none unless named."""
+ASCERTAIN_EMAIL_URL = os.environ.get("EMAIL_URL", "")
+_MAIL = mail_server(ASCERTAIN_EMAIL_URL)
+EMAIL_BACKEND = _MAIL.backend
+EMAIL_HOST, EMAIL_PORT = _MAIL.host, _MAIL.port
+EMAIL_HOST_USER, EMAIL_HOST_PASSWORD = _MAIL.user, _MAIL.password
+EMAIL_USE_TLS, EMAIL_USE_SSL = _MAIL.use_tls, _MAIL.use_ssl
+EMAIL_TIMEOUT = 5
+DEFAULT_FROM_EMAIL = os.environ.get("ASCERTAIN_EMAIL_FROM", "Ascertain <ascertain@localhost>")
 
 CELERY_BROKER_URL = os.environ.get("CELERY_BROKER_URL") or (LOCAL or {}).get("broker_url", "")
 ASCERTAIN_OWNER_ADAPTERS = os.environ.get("ASCERTAIN_OWNER_ADAPTERS", "")

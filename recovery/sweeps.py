@@ -2,14 +2,17 @@
 
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import wait
+from functools import cache
 from uuid import UUID
 
-import structlog
-from django.db import close_old_connections, connection, transaction
+from django.db import close_old_connections, transaction
 
 from ledger.database import execute
+from ledger.queries.owners import owners_to_ask
 from ledger.transitions.schedule import beat, claim_due, release
+from recovery.asking import Visit
+from recovery.hands import Hands
 from recovery.reconcile import Done, reconcile
 
 BATCH = 20
@@ -17,11 +20,8 @@ BATCH = 20
 MOST = 400
 """Operations a sweep hands out."""
 TASK_SECONDS = 18.0
-"""A task is finished by then; its claims last longer (ledger.transitions.schedule.CLAIM)."""
-HANDS = 4
-"""Owners asked at once by one task."""
+"""Nothing is begun later; claims last longer (ledger.transitions.schedule.CLAIM)."""
 _SWEEP = 0x617363  # one advisory lock for sweeping, on any worker
-log = structlog.get_logger()
 
 
 def sweep(*, hand_out: Callable[[list[str]], None]) -> int:
@@ -41,28 +41,27 @@ def sweep(*, hand_out: Callable[[list[str]], None]) -> int:
     return len(due)
 
 
-def look_at(*, ids: Sequence[UUID]) -> dict[Done, int]:
-    """Do what is due for each operation of a batch, several at once, within TASK_SECONDS.
+def look_at(*, ids: Sequence[UUID], patience: float = TASK_SECONDS) -> dict[Done, int]:
+    """Do what is due for each operation of a batch, several at once; nothing is begun after TASK_SECONDS.
 
-    One that fails does not hold the others: it is logged and left to its claim's lapse.
+    Returns what came of those that were done within `patience` seconds; the others stand in the lines of this process and
+    go on. One that fails does not hold the others: it is logged and left to its claim's lapse.
     """
-    ends = time.monotonic() + TASK_SECONDS
+    futures = hands().give(owners_to_ask(ids=ids), ends=time.monotonic() + TASK_SECONDS)
+    wait(futures, timeout=patience)
     came_to: dict[Done, int] = {}
-    with ThreadPoolExecutor(max_workers=HANDS, thread_name_prefix="asks") as hands:
-        for done in hands.map(lambda id: _one(id, ends=ends), ids):
-            came_to[done] = came_to.get(done, 0) + 1
+    for future in futures:
+        if future.done():
+            came_to[future.result()] = came_to.get(future.result(), 0) + 1
     return came_to
 
 
-def _one(id: UUID, *, ends: float) -> Done:
-    left = ends - time.monotonic()
-    if left <= 0.5:
-        return Done.NOTHING
+@cache
+def hands() -> Hands:
+    """The hands of this process."""
+    return Hands(look=_look)
+
+
+def _look(id: UUID, time_left: float, visit: Visit | None) -> Done:
     close_old_connections()
-    try:
-        return reconcile(id=id, time_left=left)
-    except Exception as error:
-        log.error("reconcile_failed", operation=str(id), error=type(error).__name__, exc_info=error)
-        return Done.NOTHING
-    finally:
-        connection.close()
+    return reconcile(id=id, time_left=time_left, visit=visit)

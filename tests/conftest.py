@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 from uuid import UUID
 
 import pytest
+from django.conf import settings
 
 ROOT = Path(__file__).parent.parent
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "recovery.settings")
@@ -23,6 +24,7 @@ os.environ.setdefault("ASCERTAIN_SECRET_KEY", "only-for-tests-" + "x" * 40)
 os.environ.setdefault("ASCERTAIN_FIELD_KEYS", "b25seS1mb3ItdGVzdHMtb25seS1mb3ItdGVzdHMtMTI=")
 os.environ.setdefault("DATABASE_URL", "postgresql://ascertain_app@127.0.0.1:1/not-started-yet")
 os.environ.setdefault("ASCERTAIN_OWNER_DATABASE_URL", os.environ["DATABASE_URL"])
+settings.ASCERTAIN_FIELD_KEYS = os.environ["ASCERTAIN_FIELD_KEYS"]  # pytest-django may have read the settings already
 
 TICKETS = {
     "contract": "tickets.create",

@@ -9,7 +9,6 @@ from uuid import UUID
 import orjson
 
 from ledger.database import execute
-from ledger.rules.events import MOST_DEPENDANTS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,9 +109,7 @@ def due_deliveries(*, ids: Sequence[UUID]) -> tuple[DueDelivery, ...]:
     )  # fmt: skip
 
 
-def delivery_log(
-    *, workspace_id: UUID, destination_id: UUID | None = None, most: int = 50
-) -> tuple[DeliveryRow, ...]:
+def delivery_log(*, workspace_id: UUID, destination_id: UUID | None = None, most: int = 50) -> tuple[DeliveryRow, ...]:
     """The newest deliveries of a workspace, or of one of its destinations."""
     rows = execute(
         "SELECT v.id, e.id, e.kind, e.operation, e.payload ->> 'sentence', e.at, d.id, d.name, v.tries, v.next_try_at, "
@@ -180,14 +177,3 @@ def events_of_operation(*, id: UUID, workspace_id: UUID, after: datetime, most: 
         )
         for found, kind, seq, payload, at, spread_at, count in rows
     )
-
-
-def dependants_of(*, workspace_id: UUID, run: str, besides: UUID, after: datetime) -> list[str]:
-    """operation_ids of the same run that wait, or came later than a moment: what may depend on an operation's outcome.
-    Oldest first."""
-    rows = execute(
-        "SELECT operation_id FROM operation WHERE workspace_id = %s AND agent->>'run' = %s AND id <> %s "
-        "AND (state <> 'settled' OR created_at > %s) ORDER BY created_at, id LIMIT %s",
-        [workspace_id, run, besides, after, MOST_DEPENDANTS],
-    )
-    return [row[0] for row in rows]

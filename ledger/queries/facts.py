@@ -25,6 +25,7 @@ from ledger.rules.vocabulary import (
     Outcome,
     Proof,
     Request,
+    Sender,
     State,
     Verification,
 )
@@ -86,7 +87,7 @@ COLUMNS = """
     ow.hosts, ow.private_hosts, o.receipt, o.checks, s.next_check_at,
     (SELECT json_agg(json_build_array(a.number, a.revision, encode(r.digest, 'hex'), a.principal, a.idempotency_key,
         a.licence, a.opened_at, a.dispatch_by, a.lapses_at, a.closed_at, a.effect, a.proof, a.failure_class,
-        a.network_attempts) ORDER BY a.number)
+        a.network_attempts, a.kind, a.sender) ORDER BY a.number)
      FROM attempt a JOIN revision r ON r.operation = a.operation AND r.number = a.revision WHERE a.operation = o.id),
     now()
 """
@@ -246,9 +247,10 @@ def _parsed(value: Any) -> Any:
 
 
 def _attempt(values: list[Any], batch: HeldItems) -> AttemptFacts:
-    number, revision, digest, principal, key, licence, opened, by, lapses, closed, effect, proof, failure, network = (
-        values
-    )
+    (
+        number, revision, digest, principal, key, licence, opened, by, lapses, closed, effect, proof, failure, network,
+        kind, sender,
+    ) = values  # fmt: skip
     if batch.items:
         # Later words on single items are kept with the items; the attempt's own row has what its report said.
         effect, proof = attempt_effect(batch.items, number=number)
@@ -268,4 +270,6 @@ def _attempt(values: list[Any], batch: HeldItems) -> AttemptFacts:
         proof=Proof(proof) if proof else None,
         failure_class=FailureClass(failure) if failure else None,
         network_attempts=network,
+        kind=kind,
+        sender=Sender(sender),
     )

@@ -33,18 +33,21 @@ def related_operations(
         "ORDER BY holds_identity DESC, created_at DESC LIMIT %s",
         [workspace_id, tool_id, identity_digest, besides, most],
     )
-    return tuple(
-        RelatedOperation(
-            id=id,
-            operation_id=name,
-            state=State(state),
-            effect=Effect(effect),
-            outcome=Outcome(outcome) if outcome else None,
-            holds_identity=holds,
-            created_at=created_at,
-        )
-        for id, name, state, effect, outcome, holds, created_at in rows
+    return tuple(_related(row) for row in rows)
+
+
+def dependants(
+    *, workspace_id: UUID, run: str, besides: UUID, opened_at: datetime, most: int
+) -> tuple[RelatedOperation, ...]:
+    """Operations of the same run whose next step may hang on this one: those that are not settled, and those that were
+    opened after it. Oldest first."""
+    rows = execute(
+        "SELECT id, operation_id, state, effect, outcome, holds_identity, created_at FROM operation "
+        "WHERE workspace_id = %s AND agent->>'run' = %s AND id <> %s AND (state <> 'settled' OR created_at > %s) "
+        "ORDER BY created_at, id LIMIT %s",
+        [workspace_id, run, besides, opened_at, most],
     )
+    return tuple(_related(row) for row in rows)
 
 
 def tries_in_step(*, workspace_id: UUID, tool_id: UUID, identity_digest: bytes, step: Step, besides: str) -> Tries:
@@ -74,3 +77,16 @@ def tried(*, workspace_id: UUID, tool_id: UUID, identity_digest: bytes, step: St
         "tried_step": step.step,
         "tried_besides": besides,
     }
+
+
+def _related(row: tuple[Any, ...]) -> RelatedOperation:
+    id, name, state, effect, outcome, holds, created_at = row
+    return RelatedOperation(
+        id=id,
+        operation_id=name,
+        state=State(state),
+        effect=Effect(effect),
+        outcome=Outcome(outcome) if outcome else None,
+        holds_identity=holds,
+        created_at=created_at,
+    )

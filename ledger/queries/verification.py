@@ -17,9 +17,10 @@ import orjson
 from django.db import connection, transaction
 
 from ledger.rules.evidence import join_effects
-from ledger.rules.facts import AttemptFacts
+from ledger.rules.facts import AttemptFacts, ItemFacts
 from ledger.rules.history import HistoryBroken, HistoryRow, Replayed
-from ledger.rules.payload import shown
+from ledger.rules.items import join_items
+from ledger.rules.payload import digest, shown
 from ledger.rules.vocabulary import Effect, EffectKind
 
 ROWS_AT_A_TIME: Final = 500
@@ -125,6 +126,8 @@ def _verify(
     revisions: Iterator[Any],
     evidence: Iterator[Any],
     answers: Iterator[Any],
+    items: Iterator[Any],
+    item_attempts: Iterator[Any],
 ) -> Verified:
     id: UUID = row["id"]
     replayed = Replayed(id)
@@ -147,6 +150,11 @@ def _verify(
     _same_rows(id, "evidence", evidence, _EVIDENCE_COLUMNS, replayed.evidence, by="id")
     told = {answer["seen"]: answer for answer in replayed.answers}
     _same_rows(id, "answer on version", answers, _ANSWER_COLUMNS, told, by="seen")
+    keys: list[str] = []
+    _same_rows(id, "item", _noting(items, keys), _ITEM_COLUMNS, replayed.items, by="number")
+    _same_rows(id, "item attempt", item_attempts, _ITEM_ATTEMPT_COLUMNS, replayed.item_attempts, by="name")
+    if keys and digest(keys) != replayed.keys:
+        raise Differs(id, "The keys of its items are not those that its history was begun with.")
     _joined(row, replayed)
     return Verified(id=id, seq=replayed.seq, hash=replayed.hash, history=replayed.seq, evidence=len(replayed.evidence))
 
@@ -195,12 +203,23 @@ def _same_rows(
         raise Differs(id, f"Its history tells of {kind} {key}, which is not there.")
 
 
+def _noting(rows: Iterator[Any], keys: list[str]) -> Iterator[Any]:
+    """The same rows of items, with their keys noted on the way."""
+    for row in rows:
+        keys.append(row[1 + _ITEM_COLUMNS.index("key")])
+        yield row
+
+
 def _joined(row: dict[str, Any], replayed: Replayed) -> None:
     """The effect is the join over the attempts, unless a person's answer stands above them."""
     if not replayed.attempts or replayed.effect_by_person:
         return
     attempts = [_attempt_facts(attempt) for attempt in replayed.attempts.values()]
     joined = join_effects(attempts=attempts, absence_since=None, kind=EffectKind(row["kind"]))
+    if replayed.items:
+        joined = join_items(
+            ItemFacts(number=number, key="", effect=Effect(item["effect"])) for number, item in replayed.items.items()
+        )
     if joined.value != row["effect"]:
         raise Differs(row["id"], f"Its effect is {row['effect']}, but its attempts join to {joined}.")
 
@@ -233,7 +252,7 @@ def _same(told: Any, kept: Any) -> bool:
         return isinstance(told, int | float) and abs(Decimal(str(told)) - kept) <= CENT_OF_A_CENT
     if isinstance(kept, bool) or isinstance(told, bool):
         return told is kept
-    if isinstance(told, dict):
+    if isinstance(told, dict | list):
         return bool((orjson.loads(kept) if isinstance(kept, str | bytes) else kept) == told)
     return bool(_plain(kept) == told)
 
@@ -266,7 +285,12 @@ _ATTEMPT_COLUMNS = (
     "number", "revision", "kind", "repeats_a_write", "licence", "principal", "idempotency_key", "timeout_ms",
     "opened_at", "dispatch_by", "lapses_at", "closed_at", "effect", "proof", "failure_class", "network_attempts",
 )  # fmt: skip
-_REVISION_COLUMNS = ("number", "digest", "kind", "reason", "body_digest")
+_REVISION_COLUMNS = ("number", "digest", "kind", "reason", "keys", "body_digest")
+_ITEM_COLUMNS = (
+    "number", "key", "effect", "verification", "outcome", "failure_class", "code", "licence", "decision", "clean_reads",
+    "absence_since",
+)  # fmt: skip
+_ITEM_ATTEMPT_COLUMNS = ("name", "effect", "proof", "licence")
 _EVIDENCE_COLUMNS = ("id", "seq", "digest", "source", "speaker", "outcome", "effect")
 _ANSWER_COLUMNS = ("seen", "answer", "reason", "evidence_url", "by", "signs")
 _STREAMS: Final[Mapping[str, str]] = {
@@ -274,10 +298,15 @@ _STREAMS: Final[Mapping[str, str]] = {
     "attempts": f"SELECT operation, {', '.join(_ATTEMPT_COLUMNS)} FROM attempt ORDER BY operation, number",  # noqa: S608
     # The payload as it is kept must be the one that the digest was made of, as long as retention has left it.
     "revisions": (
-        "SELECT r.operation, r.number, r.digest, r.kind, r.reason, sha256(convert_to(b.body, 'UTF8')) "
+        "SELECT r.operation, r.number, r.digest, r.kind, r.reason, r.keys, sha256(convert_to(b.body, 'UTF8')) "
         "FROM revision r LEFT JOIN original b ON b.id = r.original ORDER BY r.operation, r.number"
     ),
     "evidence": f"SELECT operation, {', '.join(_EVIDENCE_COLUMNS)} FROM evidence ORDER BY operation, seq, id",  # noqa: S608
+    "items": f"SELECT operation, {', '.join(_ITEM_COLUMNS)} FROM item ORDER BY operation, number",  # noqa: S608
+    "item_attempts": (
+        "SELECT operation, attempt || '/' || number, effect, proof, licence FROM item_attempt "
+        "ORDER BY operation, attempt, number"
+    ),
     "answers": (
         "SELECT a.operation, a.version_seen, a.answer, a.reason, a.evidence_url, 'person:' || p.username, "
         "a.signs_id IS NOT NULL FROM attestation a LEFT JOIN person p ON p.id = a.person_id "

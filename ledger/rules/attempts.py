@@ -77,6 +77,17 @@ def running(attempts: Sequence[AttemptFacts], *, key: str | None) -> tuple[Attem
     return tuple(replace(attempt, effect=Effect.PENDING) if is_it(attempt) else attempt for attempt in attempts)
 
 
+def stored_for_all(attempts: Sequence[AttemptFacts], *, told: AttemptFacts) -> bool:
+    """Whether an answer that the owner keeps under a key is the answer to every attempt that is still open: all of them
+    carried that key, with the same payload, as the same principal. They share one execution."""
+    return told.idempotency_key is not None and all(
+        (attempt.idempotency_key, attempt.digest, attempt.principal)
+        == (told.idempotency_key, told.digest, told.principal)
+        for attempt in attempts
+        if attempt.effect in _OPEN
+    )
+
+
 def covered(attempts: tuple[AttemptFacts, ...], *, effect: Effect, proof: Proof | None) -> tuple[AttemptFacts, ...]:
     """The attempts once something was said that covers all of them: a lookup by key, a graded absence, a person."""
     return tuple(

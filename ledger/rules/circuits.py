@@ -130,5 +130,5 @@ def spread_over(*, waiting: int, most_at_once: int, per_second: float | None, an
 def _wait(*, failures: int, roll: float) -> timedelta:
     step = max(failures - OPENS_AFTER, 0)
     # 2^20 s is far above the longest wait; a larger exponent would only overflow.
-    wait = min(FIRST_WAIT * 2 ** min(step, 20), LONGEST_WAIT)
+    wait = min(FIRST_WAIT * (1 << min(step, 20)), LONGEST_WAIT)
     return wait * (0.8 + 0.4 * roll)

@@ -23,7 +23,7 @@ from pydantic import Field, ValidationError
 from pydantic_core import ErrorDetails
 
 from ledger.rules.arguments import ArgumentProblem, first_problem, validator
-from ledger.rules.contract_checks import Complaint, complaints, unsupported_parts
+from ledger.rules.contract_checks import Complaint, complaints, unsupported_parts, unused_parts
 from ledger.rules.contract_compiled import Compiled, compile_contract
 from ledger.rules.contract_document import ContractInvalid, Document, Problem, join_path, read_document
 from ledger.rules.contract_samples import never_computed
@@ -102,7 +102,8 @@ class Contract(Section):
     success: Expression | None = None
     """CEL over the answer: what it must look like to count as applied."""
     receipt: dict[Member, Expression] = Field(default_factory=dict, max_length=20)
-    """What to keep of an answer (CEL), for lookups and checks: ids, addresses."""
+    """What to keep of an answer (CEL), for lookups and checks: ids, addresses. `request.…` keeps what the harness says
+    of what it sent, such as a transaction's id; that is taken from exceptions too."""
     lookup: tuple[LookupRule, ...] = Field(default=(), max_length=10)
     """How to learn the truth; tried in order."""
     verify: Verify | None = None
@@ -185,7 +186,12 @@ def check_contract(source: str | Mapping[str, Any]) -> Checked:
     """
     taken = take_in(read_document(source), stated=False)
     contract = _parse(taken, stated=False, published=True)
-    notes = tuple(taken.document.problem(path, message) for path, message in never_computed(contract))
+    advised = {note.path for note in taken.advice}
+    notes = (
+        taken.document.problem(path, message)
+        for path, message in (*unused_parts(contract), *never_computed(contract))
+        if path not in advised
+    )
     return Checked(contract=contract, notes=(*taken.advice, *notes))
 
 

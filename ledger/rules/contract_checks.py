@@ -25,6 +25,7 @@ from ledger.rules.contract_sections import (
     ASKED_BY_HANDLE,
     PAGED,
     TRANSPORT_HEADERS,
+    Dispatch,
     Idempotency,
     LookupBy,
     LookupRequest,
@@ -38,20 +39,6 @@ from ledger.rules.vocabulary import Effect, EffectKind, FailureClass, Guarantee,
 
 if TYPE_CHECKING:
     from ledger.rules.contract import Contract
-
-SUPPORTED_LOOKUPS: Final = frozenset(
-    {
-        LookupBy.STATUS,
-        LookupBy.SEARCH,
-        LookupBy.LIST,
-        LookupBy.OPERATION,
-        LookupBy.MCP_TOOL,
-        LookupBy.MCP_TASK,
-        LookupBy.SQL,
-        LookupBy.POSTGRES_XACT,
-    }
-)
-"""The ways to ask an owner that this release can carry out."""
 
 LONGEST_KEY: Final = 300
 """Characters of an idempotency key that the ledger keeps."""
@@ -93,20 +80,23 @@ def complaints(contract: "Contract", *, stated: bool) -> list[Complaint]:
 
 def unsupported_parts(contract: "Contract") -> Iterator[Complaint]:
     """What this release would have to ignore."""
-    for index, rule in enumerate(contract.lookup):
-        if rule.by not in SUPPORTED_LOOKUPS:
-            yield Complaint(
-                path=f"lookup[{index}].by",
-                message=f"A lookup by {rule.by} cannot be carried out yet; use a lookup by status, or leave it out.",
-            )
     if contract.approval is not None:
         yield Complaint(
             path="approval",
             message="Approvals cannot be asked for yet. Leaving this part out lets every request through unasked: "
             "keep the tool away from agents until then if that is not acceptable.",
         )
-    if contract.dispatch is not None:
-        yield Complaint(path="dispatch", message="Ascertain cannot send repeats itself yet; leave this part out.")
+
+
+def unused_parts(contract: "Contract") -> Iterator[tuple[str, str]]:
+    """(path, sentence) of what may stand and does nothing."""
+    if contract.items is not None and contract.effect is not EffectKind.BATCH:
+        yield "items", f"A {contract.effect} is followed as a whole; its items count only with effect: batch."
+    if contract.idempotency.guarantee is Guarantee.KEY and contract.idempotency.retention is None:
+        yield (
+            "idempotency.retention",
+            "Without it a key licenses no repeat: nobody can know how long the owner remembers it.",
+        )
 
 
 def _named(contract: "Contract") -> Iterator[Complaint]:
@@ -134,8 +124,6 @@ def _items(contract: "Contract", *, stated: bool) -> Iterator[Complaint]:
                 "{path: payload.tickets, key: ref}.",
             )
         return
-    if contract.effect is not EffectKind.BATCH:
-        yield Complaint(path="items", message=f"A {contract.effect} has no items; state effect: batch.")
     if _ITEMS_PATH.fullmatch(contract.items.path) is None or contract.items.path == "payload":
         yield Complaint(
             path="items.path",
@@ -194,12 +182,35 @@ def _lookups(contract: "Contract") -> Iterator[Complaint]:
         if not contract.verify.expect:
             yield Complaint(path="verify.expect", message="State what to compare, such as title: body.title.")
     if contract.dispatch is not None:
-        yield from _templates("dispatch.http.path", contract.dispatch.http.path)
-        yield from _templates("dispatch.http.headers", contract.dispatch.http.headers)
-        yield from _templates("dispatch.http.body", contract.dispatch.http.body, whole=_WHOLE)
+        yield from _dispatch(contract, contract.dispatch)
     if contract.notice is not None and contract.notice.operation_id is None and contract.notice.idempotency_key is None:
         yield Complaint(
             path="notice", message="State operation_id or idempotency_key: how a notification names the operation."
+        )
+
+
+def _dispatch(contract: "Contract", dispatch: Dispatch) -> Iterator[Complaint]:
+    http = dispatch.http
+    yield from _templates("dispatch.http.path", http.path)
+    yield from _templates("dispatch.http.headers", http.headers)
+    yield from _templates("dispatch.http.body", http.body, whole=_WHOLE)
+    for name in http.headers:
+        if name.lower() in TRANSPORT_HEADERS:
+            yield Complaint(
+                path=f"dispatch.http.headers.{name}",
+                message="This header says how the message travels; leave it out.",
+            )
+    if contract.is_read:
+        yield Complaint(path="dispatch", message="A read is repeated by whoever needs its answer; leave dispatch out.")
+    if contract.idempotency.field == "url" and "{idempotency_key}" not in http.path:
+        yield Complaint(
+            path="dispatch.http.path", message="The key travels in the address: write {idempotency_key} in the path."
+        )
+    if (contract.idempotency.field or "").startswith("body:") and not (
+        http.body == "{payload}" or isinstance(http.body, dict)
+    ):
+        yield Complaint(
+            path="dispatch.http.body", message="The key travels in the body, so the body has to be an object."
         )
 
 
@@ -225,6 +236,10 @@ def _lookup(contract: "Contract", rule: LookupRule, at: str) -> Iterator[Complai
             yield Complaint(path=f"{at}.{part}", message=f"A lookup by {rule.by} must state {part}.")
     if rule.by is LookupBy.REPLAY and contract.idempotency.guarantee is not Guarantee.KEY:
         yield Complaint(path=f"{at}.by", message="A replay needs an owner that guarantees its keys (guarantee: key).")
+    if rule.by is LookupBy.REPLAY and contract.effect is EffectKind.BATCH:
+        yield Complaint(
+            path=f"{at}.by", message="A batch is looked up item by item, and a replay is of the whole: leave it out."
+        )
     if rule.by is LookupBy.REPLAY and contract.dispatch is None:
         yield Complaint(path="dispatch", message="A replay sends the request again: state dispatch.")
     if rule.http is not None:
@@ -240,6 +255,13 @@ def _lookup(contract: "Contract", rule: LookupRule, at: str) -> Iterator[Complai
         )
     if rule.mcp is not None:
         yield from _templates(f"{at}.mcp.arguments", rule.mcp.arguments, whole=_WHOLE)
+        yield from _templates(f"{at}.mcp.session", rule.mcp.session)
+        if rule.by is LookupBy.MCP_TOOL and rule.mcp.tool is None:
+            yield Complaint(path=f"{at}.mcp.tool", message="State the tool that is asked.")
+        if rule.mcp.session is not None and rule.mcp.mode != "legacy":
+            yield Complaint(
+                path=f"{at}.mcp.mode", message="Sessions ended with the handshake: write mode: legacy beside session."
+            )
     if rule.by is LookupBy.MCP_TOOL and rule.found is None and (rule.items is None or rule.match is None):
         yield Complaint(
             path=f"{at}.found",

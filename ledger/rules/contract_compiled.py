@@ -11,6 +11,7 @@ from ledger.rules.contract_sections import ErrorRule, LookupEffects, LookupRule,
 from ledger.rules.expressions import (
     ANSWER_VARIABLES,
     MATCH_VARIABLES,
+    RECEIPT_VARIABLES,
     REQUEST_VARIABLES,
     Condition,
     Context,
@@ -161,7 +162,7 @@ def compile_contract(contract: "Contract") -> Compiled:
             contract.approval.required_when if contract.approval else None,
             variables=REQUEST_VARIABLES,
         ),
-        receipt=using.values("receipt", contract.receipt),
+        receipt=using.values("receipt", contract.receipt, variables=RECEIPT_VARIABLES),
         errors=tuple(
             error
             for index, rule in enumerate(contract.errors)
@@ -196,8 +197,10 @@ class _Compiler:
             self.problems.append((path, error.message))
             return None
 
-    def values(self, path: str, sources: Mapping[str, str]) -> Mapping[str, Value]:
-        found = {name: self.value(f"{path}.{name}", source) for name, source in sources.items()}
+    def values(
+        self, path: str, sources: Mapping[str, str], *, variables: frozenset[str] = ANSWER_VARIABLES
+    ) -> Mapping[str, Value]:
+        found = {name: self.value(f"{path}.{name}", source, variables=variables) for name, source in sources.items()}
         return MappingProxyType({name: value for name, value in found.items() if value is not None})
 
 

@@ -94,6 +94,11 @@ def read_document(source: str | Mapping[str, Any]) -> Document:
     return Document(value=value)
 
 
+def is_plain_text(text: str) -> bool:
+    """Whether text without quotes is read as itself, and not as a number, true, false or null."""
+    return text not in _NULLS and text not in _BOOLS and _NUMBER.fullmatch(text) is None
+
+
 def _shown(problem: Problem) -> str:
     where = problem.path or "contract"
     return f"{where} (line {problem.line}): {problem.message}" if problem.line else f"{where}: {problem.message}"

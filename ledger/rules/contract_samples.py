@@ -14,17 +14,15 @@ is named too: most often a member is misspelt there.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from ledger.rules.contract_compiled import CompiledLookup
-from ledger.rules.contract_sections import LookupBy, Sample, SampleTo
+from ledger.rules.contract_sections import Sample, SampleTo
 from ledger.rules.expressions import MISSING, Condition, Context, Value
 from ledger.rules.vocabulary import Effect, LookupOutcome, Verification
 
 if TYPE_CHECKING:
     from ledger.rules.contract import Contract
-
-_INDEXES: Final = frozenset({LookupBy.SEARCH, LookupBy.LIST})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +33,16 @@ class _Tried:
     part: str
     """`request`, `lookup[0]`, `verify` or `notice`."""
     expression: Condition | Value
+    listed_in: Value | None = None
+    """It looks at each item of this list, and not at the answer that holds it."""
+
+    def contexts(self, sample: Sample) -> list[Context]:
+        """What it would see of a sample: the answer, or each item in it."""
+        page = sample_context(sample)
+        if self.listed_in is None:
+            return [page]
+        items = self.listed_in.read(page)
+        return [_item_context(sample, item) for item in items] if isinstance(items, list | tuple) else []
 
     def value(self, context: Context) -> Any:
         if isinstance(self.expression, Condition):
@@ -49,16 +57,18 @@ def sample_problems(contract: "Contract") -> Iterator[tuple[str, str]]:
         at = f"samples[{index}]"
         said = tuple(_stated(sample, at)) or tuple(_told(contract, sample, at))
         yield from said
-        context = sample_context(sample)
         for one in tried:
-            if isinstance(one.expression, Condition) and _reads(one.part, sample) and _not_boolean(one, context):
+            if not isinstance(one.expression, Condition) or not _reads(one.part, sample):
+                continue
+            if any(_not_boolean(one, context) for context in one.contexts(sample)):
                 yield one.path, f"For {at} this does not give true or false."
 
 
 def never_computed(contract: "Contract") -> Iterator[tuple[str, str]]:
     """(path, sentence) of each expression that reads some of the samples and can be computed for none of them."""
     for one in _expressions(contract):
-        contexts = [sample_context(sample) for sample in contract.samples if _reads(one.part, sample)]
+        reading = (sample for sample in contract.samples if _reads(one.part, sample))
+        contexts = [context for sample in reading for context in one.contexts(sample)]
         if contexts and all(one.value(context) is MISSING for context in contexts):
             yield (
                 one.path,
@@ -69,10 +79,20 @@ def never_computed(contract: "Contract") -> Iterator[tuple[str, str]]:
 def sample_context(sample: Sample) -> Context:
     """What conditions see of a sample's answer."""
     answer = sample.answer
+    return _context(sample, answer.body if "body" in answer.model_fields_set else MISSING)
+
+
+def _item_context(sample: Sample, item: Any) -> Context:
+    """What conditions see of one item of a list: the item is the body."""
+    return _context(sample, item)
+
+
+def _context(sample: Sample, body: Any) -> Context:
+    answer = sample.answer
     return Context.answer(
         status=answer.status,
         headers=answer.headers,
-        body=answer.body if "body" in answer.model_fields_set else MISSING,
+        body=body,
         error=answer.error,
         code=answer.code,
         speaker=answer.speaker,
@@ -162,22 +182,28 @@ def _as_stated(sample: Sample, outcome: LookupOutcome, effect: Effect | None) ->
 def _looked_up(lookup: CompiledLookup, sample: Sample, context: Context) -> tuple[LookupOutcome, Effect | None]:
     """What a lookup makes of an answer, before it is graded."""
     unclear = (LookupOutcome.INCONCLUSIVE, None)
-    if lookup.rule.by in _INDEXES:
-        listed = _listed(lookup, sample, context)
-        if listed is None:
-            return unclear
-        if not listed:
-            cut = lookup.truncated is not None and lookup.truncated.matches(context) is not False
-            return unclear if cut else (LookupOutcome.NO_MATCH, None)
-        return LookupOutcome.FOUND, lookup.effect_of(context)
-    found = True if lookup.found is None else lookup.found.matches(context)
-    if found:
+    if lookup.items is None:
+        return _object(lookup, sample, context)
+    listed = _listed(lookup, sample, context)
+    if listed is None:
+        return unclear
+    if not listed:
+        cut = lookup.truncated is not None and lookup.truncated.matches(context) is not False
+        more = lookup.next is not None and bool(lookup.next.read(context))
+        return unclear if cut or more else (LookupOutcome.NO_MATCH, None)
+    if len(listed) > 1:
+        return LookupOutcome.FOUND, None
+    return _object(lookup, sample, _item_context(sample, listed[0]))
+
+
+def _object(lookup: CompiledLookup, sample: Sample, context: Context) -> tuple[LookupOutcome, Effect | None]:
+    if lookup.found is None or lookup.found.matches(context):
         effect = lookup.effect_of(context)
-        compared = sample.payload is None or _differing(lookup.same, sample.payload, context) == ()
-        return (LookupOutcome.FOUND, effect) if effect is not None and compared else unclear
+        compared = sample.payload is None or not _differing(lookup.same, sample.payload, context)
+        return (LookupOutcome.FOUND, effect) if effect is not None and compared else (LookupOutcome.INCONCLUSIVE, None)
     if lookup.no_match is not None and lookup.no_match.matches(context):
         return LookupOutcome.NO_MATCH, None
-    return unclear
+    return LookupOutcome.INCONCLUSIVE, None
 
 
 def _listed(lookup: CompiledLookup, sample: Sample, context: Context) -> list[Any] | None:
@@ -260,7 +286,8 @@ def _expressions(contract: "Contract") -> Iterator[_Tried]:
         *((f"errors[{index}].when", error.when) for index, error in enumerate(compiled.errors)),
         *((f"receipt.{name}", value) for name, value in compiled.receipt.items()),
     ):
-        if expression is not None:
+        # A sample is an answer: what the harness sent stands in none.
+        if expression is not None and "request" not in expression.variables:
             yield _Tried(path=path, part="request", expression=expression)
     for index, lookup in enumerate(compiled.lookups):
         yield from _lookup_expressions(f"lookup[{index}]", lookup)
@@ -283,15 +310,19 @@ def _expressions(contract: "Contract") -> Iterator[_Tried]:
 
 def _lookup_expressions(at: str, lookup: CompiledLookup) -> Iterator[_Tried]:
     for name, expression in (
-        ("found", lookup.found),
         ("no_match", lookup.no_match),
         ("truncated", lookup.truncated),
         ("items", lookup.items),
         ("next", lookup.next),
         ("revision", lookup.revision),
+    ):
+        if expression is not None:
+            yield _Tried(path=f"{at}.{name}", part=at, expression=expression)
+    for name, of_object in (
+        ("found", lookup.found),
         ("event_at", lookup.event_at),
         *((f"effect.{effect}", condition) for effect, condition in lookup.effects),
         *((f"same.{name}", value) for name, value in lookup.same.items()),
     ):
-        if expression is not None:
-            yield _Tried(path=f"{at}.{name}", part=at, expression=expression)
+        if of_object is not None:
+            yield _Tried(path=f"{at}.{name}", part=at, expression=of_object, listed_in=lookup.items)

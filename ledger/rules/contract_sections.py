@@ -179,6 +179,7 @@ class DispatchRequest(Section):
     """One HTTP call that has the effect."""
 
     method: Literal["POST", "PUT", "PATCH", "DELETE"] = "POST"
+    """How it is sent."""
     path: Path
     """A template below the owner's address."""
     headers: dict[HeaderName, Template] = Field(default_factory=dict, max_length=20)
@@ -188,14 +189,17 @@ class DispatchRequest(Section):
 
 
 class McpRequest(Section):
-    """One call of a read-only tool at the owner's MCP server."""
+    """One call of a read-only tool at the owner's MCP server; for mcp_task how the server is spoken to."""
 
-    tool: Name
-    """The tool; that it stands here is what allows it to be called."""
+    tool: Name | None = None
+    """The tool; that it stands here is what allows it to be called. For mcp_tool."""
     arguments: dict[str, Any] = Field(default_factory=dict, max_length=50)
     """JSON whose strings are templates."""
     mode: Literal["auto", "legacy", "2026-07-28"] = "auto"
     """Which revisions are offered; `auto` asks the server."""
+    session: Template | None = None
+    """For a server of the handshake's era that shows a task only in the session that began it: that session's id, such
+    as `{receipt.session}`. The session is joined and left as it is. Then `mode` is `legacy`."""
 
 
 class SqlRequest(Section):
@@ -412,12 +416,16 @@ class Escalation(Section):
 
 
 class Dispatch(Section):
-    """Lets Ascertain itself send licensed repeats."""
+    """Lets Ascertain itself send licensed repeats. The first dispatch is always the harness's."""
 
     http: DispatchRequest
     """What is sent."""
     credential: CredentialReference | None = Field(default=None, alias="as")
     """The credential that sends."""
+    principal: str | None = Field(default=None, min_length=1, max_length=120)
+    """Who that credential acts as at the owner. Stated: only operations of this principal are sent by Ascertain. Not
+    stated, with a credential: a repeat that relies on its key is left to the harness, unless the operation states no
+    principal either."""
 
 
 class SampleAnswer(Section):

@@ -14,6 +14,17 @@ Who may assert what (`unknown` claims nothing, so anybody may say it; a proof mu
 | verifier, tool text, ledger | –                              | –              | –                             |
 
 Absence is graded: a `no_match` becomes `none` only when every line of `CONDITIONS` holds.
+
+What each kind of lookup may say, where the contract calls it authoritative:
+
+| by                             | applied, pending | none by what it found                 | none by absence          |
+| ------------------------------ | ---------------- | ------------------------------------- | ------------------------ |
+| status, mcp_tool, sql          | on a match       | for the attempts with this key        | graded                   |
+| search, list (never authoritative) | on a match   | –                                     | –                        |
+| operation, mcp_task, postgres_xact | on a match   | for the one attempt with this handle  | –: a handle expires      |
+
+Where it is not authoritative, a match says applied or pending, and nothing says none. More than one match, or a match
+that is not what was meant, is a conflict for a person. A match not by an exact key (lookup_keys.py) says nothing.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -22,8 +33,9 @@ from datetime import datetime
 from types import MappingProxyType
 from typing import Final
 
-from ledger.rules.contract_sections import LookupBy, LookupRule
+from ledger.rules.contract_sections import ASKED_BY_HANDLE, PAGED, LookupRule
 from ledger.rules.facts import AttemptFacts, Facts, LookupFacts
+from ledger.rules.lookup_keys import asks_by_handle, asks_by_operation_id
 from ledger.rules.vocabulary import Effect, EffectKind, LookupOutcome, Proof, Speaker, Visibility
 
 _UNPROVED: Final = frozenset[Proof | None]({None})
@@ -72,6 +84,8 @@ MAY_ASSERT: Final[Mapping[Speaker, Mapping[Effect, frozenset[Proof | None]]]] = 
 )
 """With which proofs a speaker may assert an effect. What is not listed may not be said."""
 
+_WITHOUT_A_HANDLE: Final = frozenset({Proof.NOT_SENT, Proof.REFUSED})
+"""An attempt that ended so was handed nothing out."""
 _LEAST_CERTAIN_FIRST: Final = (Effect.UNKNOWN, Effect.PENDING, Effect.PARTIAL)
 
 
@@ -138,6 +152,9 @@ def grade_lookup(*, lookup: LookupFacts, rule: LookupRule, facts: Facts) -> Grad
 
 
 def _found(*, lookup: LookupFacts, rule: LookupRule, facts: Facts) -> Grade:
+    if not lookup.exact_key:
+        reason = "Something was found, but not by this operation's exact key: it may be another's."
+        return _grade(LookupOutcome.INCONCLUSIVE, rule=rule, facts=facts, reasons=(reason,))
     if lookup.matches > 1:
         reason = f"{lookup.matches} objects match: there may be a duplicate. A person must look."
         return _grade(
@@ -149,9 +166,6 @@ def _found(*, lookup: LookupFacts, rule: LookupRule, facts: Facts) -> Grade:
         return _grade(
             LookupOutcome.FOUND, rule=rule, facts=facts, effect=Effect.UNKNOWN, conflict=True, reasons=(reason,)
         )
-    if not lookup.exact_key:
-        reason = "Something was found, but not by this operation's exact key: it may be another's."
-        return _grade(LookupOutcome.INCONCLUSIVE, rule=rule, facts=facts, reasons=(reason,))
     effect = lookup.effect if lookup.effect is not None else (Effect.APPLIED if rule.effect is None else None)
     if effect is None or effect is Effect.UNKNOWN:
         reason = "It was found, but what it says of the effect is not in the contract."
@@ -159,8 +173,11 @@ def _found(*, lookup: LookupFacts, rule: LookupRule, facts: Facts) -> Grade:
     if not may_assert(speaker=_speaker(lookup, rule), effect=effect, proof=Proof.LOOKUP_MATCH):
         reason = f"It was found and says {effect}, but a source of this kind may not say so."
         return _grade(LookupOutcome.INCONCLUSIVE, rule=rule, facts=facts, reasons=(reason,))
-    if effect is Effect.NONE and not _one_key(lookup, rule, facts):
+    if effect is Effect.NONE and not _same_key(facts):
         reason = "The owner refused one attempt, but earlier attempts carried another key; it says nothing of them."
+        return _grade(LookupOutcome.INCONCLUSIVE, rule=rule, facts=facts, reasons=(reason,))
+    if effect is Effect.NONE and not _speaks_for_all(lookup, rule, facts):
+        reason = "The owner says that one request had no effect, but not which of several; the others may have had one."
         return _grade(LookupOutcome.INCONCLUSIVE, rule=rule, facts=facts, reasons=(reason,))
     return _grade(
         LookupOutcome.FOUND,
@@ -229,7 +246,7 @@ def _grade(
 def _speaker(lookup: LookupFacts, rule: LookupRule) -> Speaker:
     if not lookup.by_ascertain:
         return Speaker.HARNESS
-    authoritative = lookup.authoritative and rule.authoritative and rule.by not in _INDEXES
+    authoritative = lookup.authoritative and rule.authoritative and rule.by not in PAGED
     return Speaker.OWNER_STATUS if authoritative else Speaker.OWNER_INDEX
 
 
@@ -254,8 +271,27 @@ def _can_see(lookup: LookupFacts, rule: LookupRule, facts: Facts) -> bool:
     return False
 
 
-def _one_key(_lookup: LookupFacts, _rule: LookupRule, facts: Facts) -> bool:
+def _one_key(_lookup: LookupFacts, rule: LookupRule, facts: Facts) -> bool:
+    """Whether the key that was looked up is that of every open attempt."""
+    return asks_by_operation_id(rule) or _same_key(facts)
+
+
+def _same_key(facts: Facts) -> bool:
     return len({attempt.idempotency_key for attempt in _open(facts)}) <= 1
+
+
+def _speaks_for_all(_lookup: LookupFacts, rule: LookupRule, facts: Facts) -> bool:
+    """Whether an answer speaks for every open attempt: a handle does for the one alone that it was handed out for.
+
+    Which one that was is certain only when no other attempt can have been given one, and when the attempt was a single
+    request: what an SDK repeats by itself is handed out something each time, and only the last is told.
+    """
+    if not asks_by_handle(rule):
+        return True
+    if any(attempt.network_attempts > 1 for attempt in _open(facts)):
+        return False
+    others = [attempt for attempt in facts.attempts if attempt.effect is Effect.NONE]
+    return len(_open(facts)) <= 1 and all(attempt.proof in _WITHOUT_A_HANDLE for attempt in others)
 
 
 def _open(facts: Facts) -> tuple[AttemptFacts, ...]:
@@ -265,8 +301,6 @@ def _open(facts: Facts) -> tuple[AttemptFacts, ...]:
 def _times(reads: int) -> str:
     return "once" if reads == 1 else f"{reads} times"
 
-
-_INDEXES: Final = frozenset({LookupBy.SEARCH, LookupBy.LIST})
 
 CONDITIONS: Final[tuple[tuple[Callable[[LookupFacts, LookupRule, Facts], bool], str], ...]] = (
     (
@@ -278,8 +312,12 @@ CONDITIONS: Final[tuple[tuple[Callable[[LookupFacts, LookupRule, Facts], bool], 
         "It does not count: it was not looked up by this operation's exact key.",
     ),
     (
-        lambda lookup, rule, _facts: lookup.authoritative and rule.authoritative and rule.by not in _INDEXES,
+        lambda lookup, rule, _facts: lookup.authoritative and rule.authoritative and rule.by not in PAGED,
         "It does not count: this source is not the authority; an index may lag.",
+    ),
+    (
+        lambda _lookup, rule, _facts: rule.by not in ASKED_BY_HANDLE,
+        "It does not count: a handle that the owner does not know may have expired.",
     ),
     (
         lambda lookup, _rule, _facts: lookup.complete,
@@ -297,6 +335,10 @@ CONDITIONS: Final[tuple[tuple[Callable[[LookupFacts, LookupRule, Facts], bool], 
     (
         _one_key,
         "It does not count: earlier attempts carried another key, and this lookup says nothing of them.",
+    ),
+    (
+        _speaks_for_all,
+        "It does not count: it was asked by what one attempt was given, and there were other attempts.",
     ),
     (
         _started_late_enough,

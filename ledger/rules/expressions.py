@@ -32,6 +32,8 @@ MAX_SIZE: Final = 64 * 1024
 """Bytes of one variable, counted roughly as JSON text."""
 
 ANSWER_VARIABLES: Final = frozenset({"status", "headers", "body", "error", "code", "speaker", "phase", "effect"})
+RECEIPT_VARIABLES: Final = ANSWER_VARIABLES | {"request"}
+"""`request` is what the harness says of what it sent; the members of one expression come from one of the two."""
 REQUEST_VARIABLES: Final = frozenset({"payload", "principal", "agent"})
 MATCH_VARIABLES: Final = frozenset({"item", "operation_id", "payload", "idempotency_key"})
 

@@ -18,6 +18,7 @@ from ledger.rules.vocabulary import (
     Outcome,
     Proof,
     Request,
+    Sender,
     State,
     Verification,
 )
@@ -50,6 +51,9 @@ class AttemptFacts:
     proof: Proof | None = None
     failure_class: FailureClass | None = None
     network_attempts: int = 1
+    kind: str = "dispatch"
+    """`dispatch` for a revision's first, `retry` for a repeat, `replay` for one that was to learn the truth."""
+    sender: Sender = Sender.HARNESS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,6 +139,8 @@ class Facts:
     """Of a batch: every item, in its order; empty for what is no batch."""
     carries: frozenset[int] = frozenset()
     """Of a batch: the numbers of the items that the current revision carries."""
+    whole_request: bool = True
+    """Whether the same request may go again as it was; not so for an item whose request holds others that may not."""
 
     @property
     def last_attempt(self) -> AttemptFacts | None:

@@ -7,6 +7,10 @@
 | `closes`          | has that attempt with these columns                                                  |
 | `covers`          | has every attempt that was unknown, pending or partial with this effect and proof    |
 | `running`         | has the other closed and unknown attempts with this key pending                      |
+| `batch`           | has so many items, with keys of this digest; nothing has happened to them yet        |
+| `items`           | has the items of these numbers with these columns                                    |
+| `carries`         | has the items of these numbers in the attempt that it opens, and nothing known of them |
+| `item_attempts`   | has an attempt's effect and proof for the items of these numbers                     |
 | `revision`        | has one more payload; the first row brings revision 1                                |
 | `evidence`        | has these pieces, each with its digest                                               |
 | `answer`          | has one more answer of a person                                                      |
@@ -47,6 +51,16 @@ _FRESH: Final[Mapping[str, Any]] = {
     "awaits_signature_id": None,
 }
 """What a new operation's row holds without saying so in its history."""
+_FRESH_ITEM: Final[Mapping[str, Any]] = {
+    "outcome": None,
+    "failure_class": None,
+    "code": "",
+    "licence": None,
+    "decision": {},
+    "clean_reads": 0,
+    "absence_since": None,
+}
+"""Likewise a new item's row."""
 
 
 class HistoryBroken(ValueError):
@@ -75,6 +89,11 @@ class Replayed:
     columns: dict[str, Any] = field(default_factory=dict)
     attempts: dict[int, dict[str, Any]] = field(default_factory=dict)
     revisions: dict[int, dict[str, Any]] = field(default_factory=dict)
+    items: dict[int, dict[str, Any]] = field(default_factory=dict)
+    item_attempts: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """By `attempt/number`."""
+    keys: str | None = None
+    """The digest of the items' keys, in order; None where it is no batch."""
     evidence: dict[str, dict[str, Any]] = field(default_factory=dict)
     """By id, in the order in which it was recorded."""
     answers: list[dict[str, Any]] = field(default_factory=list)
@@ -114,6 +133,7 @@ class Replayed:
             self._revise({"number": 1, "digest": told["set"]["payload_digest"], "kind": "intent", "reason": ""}, row)
             if "opens" in told:
                 self.columns["first_sent_at"] = told["opens"]["opened_at"]
+            self._list(told)
         self.columns.update(told["set"])
         if "effect" in told["set"]:
             self.effect_by_person = row.verb in _PERSONS
@@ -127,6 +147,7 @@ class Replayed:
             self._open(told["opens"])
         if "closes" in told:
             self.attempts[told["closes"]["number"]].update(told["closes"])
+        self._items(told)
         if "revision" in told:
             self._revise(told["revision"], row)
         for piece in told.get("evidence", ()):
@@ -145,6 +166,26 @@ class Replayed:
                 }
             )
 
+    def _list(self, told: Mapping[str, Any]) -> None:
+        batch = told.get("batch", {"count": 0, "keys": None})
+        self.keys = batch["keys"]
+        fresh = {**_FRESH_ITEM, "effect": told["set"]["effect"], "verification": told["set"]["verification"]}
+        self.items = {number: {"number": number, **fresh} for number in range(1, batch["count"] + 1)}
+
+    def _items(self, told: Mapping[str, Any]) -> None:
+        for group in told.get("items", ()):
+            for number in group["numbers"]:
+                self.items[number].update({name: value for name, value in group.items() if name != "numbers"})
+        for group in told.get("carries", ()):
+            for number in group["numbers"]:
+                name = f"{told['opens']['number']}/{number}"
+                carried = {"effect": Effect.UNKNOWN.value, "proof": None, "licence": group["licence"]}
+                self.item_attempts[name] = {"name": name, **carried}
+        for group in told.get("item_attempts", ()):
+            for number in group["numbers"]:
+                known = self.item_attempts[f"{group['attempt']}/{number}"]
+                known.update(effect=group["effect"], proof=group["proof"])
+
     def _open(self, attempt: Mapping[str, Any]) -> None:
         number = attempt["number"]
         if number != len(self.attempts) + 1:
@@ -161,7 +202,9 @@ class Replayed:
         number = revision["number"]
         if number != len(self.revisions) + 1:
             raise HistoryBroken(f"Row {row.seq} adds revision {number} after revision {len(self.revisions)}.")
+        keys = revision.get("keys")
         self.revisions[number] = {name: revision[name] for name in ("number", "digest", "kind", "reason")}
+        self.revisions[number]["keys"] = orjson.loads(keys) if keys is not None else None
 
 
 def chained(*, previous: bytes, row: HistoryRow) -> bytes:

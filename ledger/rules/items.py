@@ -64,15 +64,19 @@ def join_items(items: Iterable[ItemFacts]) -> Effect:
 
 
 def attempt_effect(items: Iterable[ItemFacts], *, number: int) -> tuple[Effect, Proof | None]:
-    """What one attempt did, by the items that it carried, and the proof behind `none` or `applied`."""
+    """What one attempt did, by the items that it carried, and the proof behind it: of `partial`, that of an item that
+    it applied."""
     carried = [each for item in items for each in item.attempts if each.attempt == number]
     effect = _joined({each.effect for each in carried})
-    proof = next((each.proof for each in carried if each.proof is not None), None)
-    return effect, proof if effect in (Effect.NONE, Effect.APPLIED) else None
+    shows = Effect.APPLIED if effect is Effect.PARTIAL else effect
+    proofs = [each.proof for each in carried if each.effect is shows and each.proof is not None]
+    # Of several proofs the one that the owner's own word gave is told.
+    return effect, next((proof for proof in proofs if proof is Proof.OWNER_RESULT), proofs[0] if proofs else None)
 
 
-def of_item(facts: Facts, item: ItemFacts) -> Facts:
-    """The item's facts, as those of an operation that was sent with the attempts that carried it.
+def of_item(facts: Facts, item: ItemFacts, *, whole_request: bool = True) -> Facts:
+    """The item's facts, as those of an operation that was sent with the attempts that carried it. `whole_request`:
+    whether the request that carried it may still go again as it was (`may_go_whole`).
 
     Whether the outcome is as intended is asked of the whole batch, so an item waits for no check of its own.
     """
@@ -97,7 +101,13 @@ def of_item(facts: Facts, item: ItemFacts) -> Facts:
         absence_since=item.absence_since,
         items=(),
         carries=frozenset(),
+        whole_request=whole_request,
     )
+
+
+def may_go_whole(facts: Facts) -> bool:
+    """Whether each item of the current revision is as open as the others, so that its request can go again as it was."""
+    return all(item.outcome is None and item.effect in _OPEN for item in _current(facts))
 
 
 def with_attempts(item: ItemFacts, attempts: Sequence[AttemptFacts]) -> ItemFacts:
@@ -137,18 +147,9 @@ def licence_of(
     """
     if item.outcome is not None:
         return Refusal(code="ITEM_SETTLED", sentence=f"The item {item.key} is settled as {item.outcome}.")
-    guarantee = contract.idempotency.guarantee
-    asked = of_item(facts, item)
-    if guarantee is Guarantee.NATURAL:
+    asked = of_item(facts, item, whole_request=same_request)
+    if contract.idempotency.guarantee is Guarantee.NATURAL:
         asked = replace(asked, attempts=tuple(replace(each, digest=facts.payload_digest) for each in asked.attempts))
-    elif guarantee is Guarantee.KEY and not same_request:
-        proved = may_repeat(facts=asked, contract=contract, now=now) if item.effect is Effect.NONE else None
-        if proved is not Licence.EFFECT_NONE_PROVED:
-            return Refusal(
-                code="KEY_IS_THE_WHOLE_REQUESTS",
-                sentence=f"The item {item.key} may have happened, and a request with other items has another key.",
-            )
-        return proved
     return may_repeat(facts=asked, contract=contract, now=now)
 
 
@@ -162,7 +163,8 @@ def to_carry(*, facts: Facts, contract: Contract, now: datetime) -> Carry | Refu
         changed = next((item for item in _current(facts) if item.effect is not Effect.NONE), None)
         if changed is not None:
             return Refusal(
-                code="ITEM_NOT_PROVED_NONE", sentence=f"The item {changed.key} is {changed.effect}; it is not sent again."
+                code="ITEM_NOT_PROVED_NONE",
+                sentence=f"The item {changed.key} is {changed.effect}; it is not sent again.",
             )
         return _all_of(_current(facts), facts=facts, contract=contract, now=now, same_request=False)
     wanted = [item for item in facts.items if _may_go(item, now)]
@@ -176,6 +178,13 @@ def to_carry(*, facts: Facts, contract: Contract, now: datetime) -> Carry | Refu
     current = _current(facts)
     if current and all(item in wanted for item in current):
         return _all_of(current, facts=facts, contract=contract, now=now, same_request=True)
+    refused = sum(item.outcome is None and _wants_change(item) for item in facts.items)
+    if refused:
+        return Refusal(
+            code="ITEMS_NEED_CHANGES",
+            sentence=f"Nothing may go as it is: {refused:,} of the items were refused and have to be corrected first, "
+            "in a revision that carries only such items.",
+        )
     return Refusal(
         code="NO_ITEM_LICENSED",
         sentence="No item may be sent again now: each is done, was refused for good, or may have happened.",
@@ -187,7 +196,7 @@ def to_recover(items: Iterable[ItemFacts]) -> int:
     return sum(
         item.outcome is None
         and item.decision is not None
-        and (item.decision.recovery_action is Action.RETRY or item.decision.recovery_action in CHANGES)
+        and (item.decision.recovery_action is Action.RETRY or _wants_change(item))
         for item in items
     )
 
@@ -210,7 +219,7 @@ def to_look_up(facts: Facts) -> tuple[ItemFacts, ...]:
         item
         for item in facts.items
         if item.outcome is None
-        and item.effect in _OPEN
+        and (item.effect in _OPEN or _to_compare(item))
         and item.attempts
         and flying.isdisjoint(each.attempt for each in item.attempts)
     ]
@@ -223,10 +232,15 @@ def looks_next(facts: Facts) -> datetime | None:
     return min(moments, default=None)
 
 
-def settled(items: Iterable[ItemFacts]) -> tuple[ItemFacts, ...]:
-    """The items once their operation is settled: each ends as its effect says, what nobody knows is written off."""
+def settled(items: Iterable[ItemFacts], *, verification: Verification) -> tuple[ItemFacts, ...]:
+    """The items once their operation is settled: each ends as its effect says, what nobody knows is written off.
+    `verification` is the whole batch's."""
     return tuple(
-        item if item.outcome is not None else replace(item, outcome=_OUTCOMES.get(item.effect, Outcome.WRITTEN_OFF))
+        replace(
+            item,
+            outcome=item.outcome or _OUTCOMES.get(item.effect, Outcome.WRITTEN_OFF),
+            verification=verification if item.effect is Effect.APPLIED else Verification.NOT_REQUIRED,
+        )
         for item in items
     )
 
@@ -262,6 +276,10 @@ def _may_go(item: ItemFacts, now: datetime) -> bool:
     return not waits or now >= waits
 
 
+def _wants_change(item: ItemFacts) -> bool:
+    return item.decision is not None and item.decision.recovery_action in CHANGES
+
+
 def _all_of(
     items: Sequence[ItemFacts], *, facts: Facts, contract: Contract, now: datetime, same_request: bool
 ) -> Carry | Refusal:
@@ -272,6 +290,11 @@ def _all_of(
             return licence
         licences[item.number] = licence
     return Carry(licences=licences, same_request=True)
+
+
+def _to_compare(item: ItemFacts) -> bool:
+    """This request had no effect on it, but something of ours may be there already."""
+    return item.decision is not None and item.decision.recovery_action is Action.RECONCILE
 
 
 def _looks_at(item: ItemFacts) -> datetime | None:

@@ -105,6 +105,11 @@ def _natural(facts: Facts) -> Licence | Refusal:
 
 
 def _key(*, facts: Facts, contract: Contract, now: datetime) -> Licence | Refusal:
+    if not facts.whole_request:
+        return Refusal(
+            code="KEY_IS_THE_WHOLE_REQUESTS",
+            sentence="It may have happened, and the key stands for the whole request: a part of it would have another.",
+        )
     key = idempotency_key(contract, operation_id=facts.operation_id, revision=facts.revision)
     # An attempt that was refused may still have left its payload with the owner under this key.
     concerned = [

@@ -5,9 +5,9 @@
 
 | the decision says                       | the operation is then                                  |
 | --------------------------------------- | ------------------------------------------------------ |
-| retry, not yet                          | waiting                                                |
+| retry, not yet; or Ascertain sends it   | waiting                                                |
 | retry, now; repair, refresh, replace    | open                                                   |
-| recover_items                           | open                                                   |
+| recover_items                           | open; waiting where Ascertain sends them               |
 | wait                                    | waiting                                                |
 | authorize                               | blocked                                                |
 | reconcile                               | reconciling                                            |
@@ -26,7 +26,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Final
 
-from ledger.rules.vocabulary import Action, Effect, EffectKind, Outcome, State
+from ledger.rules.vocabulary import Action, Effect, EffectKind, Outcome, Sender, State
 
 
 class Actor(StrEnum):
@@ -38,6 +38,8 @@ class Actor(StrEnum):
     """A background worker of ours, holding the operation's claim."""
     PERSON = "person"
     """Somebody signed in to the console."""
+    OWNER = "owner"
+    """The system that holds the truth, by a signed notification."""
     LEDGER = "ledger"
     """The ledger itself; it keeps the books and takes no step of its own in this table."""
 
@@ -60,8 +62,9 @@ STATES: Final[Mapping[State, str]] = MappingProxyType(
         ),
         State.WAITING: (
             "A timed wait: before a licensed retry, or while the owner is still working. A decision enters it. The "
-            "clock leaves it, by a sweep that wakes what is due; a report or a lookup may come earlier. After a crash "
-            "the wake-up time is in the row, so the next sweep finds it."
+            "clock leaves it, by a sweep that wakes what is due, or sends it where the contract lets Ascertain send; a "
+            "report or a lookup may come earlier. After a crash the wake-up time is in the row, so the next sweep "
+            "finds it."
         ),
         State.RECONCILING: (
             "We are asking the owner what happened. A decision enters it when the effect is not known. A graded "
@@ -142,10 +145,17 @@ TRANSITIONS: Final[tuple[Step, ...]] = (
         "A first dispatch, or a repeat that a licence allows.",
     ),
     _step(
+        "open_attempt",
+        {State.WAITING, State.RECONCILING},
+        {State.DISPATCHED},
+        {Actor.WORKER},
+        "A repeat that a licence allows, where the contract lets Ascertain send it; never a first dispatch.",
+    ),
+    _step(
         "record_observation",
         {State.DISPATCHED},
         _AFTER_A_REPORT,
-        {Actor.HARNESS},
+        {Actor.HARNESS, Actor.WORKER},
         "What was seen of the attempt in flight; the state stays when a later attempt is still out.",
         stays=True,
     ),
@@ -153,7 +163,7 @@ TRANSITIONS: Final[tuple[Step, ...]] = (
         "record_observation",
         _AT_REST,
         _AFTER_A_REPORT,
-        {Actor.HARNESS},
+        {Actor.HARNESS, Actor.WORKER},
         "A late report: it may settle what was being looked up, or only add to what is known.",
         stays=True,
     ),
@@ -161,7 +171,7 @@ TRANSITIONS: Final[tuple[Step, ...]] = (
         "record_observation",
         {State.SETTLED},
         {State.ESCALATED},
-        {Actor.HARNESS},
+        {Actor.HARNESS, Actor.WORKER},
         "Late evidence that contradicts the outcome reopens it for a person; other evidence is only kept.",
         stays=True,
     ),
@@ -181,11 +191,43 @@ TRANSITIONS: Final[tuple[Step, ...]] = (
         stays=True,
     ),
     _step(
+        "record_notice",
+        _UNSETTLED,
+        {State.OPEN, State.WAITING, State.VERIFYING, State.ESCALATED, State.SETTLED},
+        {Actor.OWNER},
+        "The owner told us by itself, signed: it may settle what was open, or only add to what is known.",
+        stays=True,
+    ),
+    _step(
+        "record_notice",
+        {State.SETTLED},
+        {State.ESCALATED},
+        {Actor.OWNER},
+        "A late notification that contradicts the outcome reopens it for a person; another is only kept.",
+        stays=True,
+    ),
+    _step(
         "record_check",
         {State.VERIFYING, State.ESCALATED},
         {State.VERIFYING, State.RECONCILING, State.ESCALATED, State.SETTLED},
         {Actor.WORKER},
         "The outcome was compared with what was intended, or the comparison could not be made.",
+        stays=True,
+    ),
+    _step(
+        "record_item_answers",
+        {State.OPEN, *ASKED},
+        {State.OPEN, State.WAITING, State.RECONCILING, State.VERIFYING, State.ESCALATED, State.SETTLED},
+        {Actor.WORKER},
+        "The owner was asked about items of a batch one by one, and each answer was graded.",
+        stays=True,
+    ),
+    _step(
+        "record_item_answers",
+        {State.DISPATCHED},
+        (),
+        {Actor.WORKER},
+        "The same, of items that stay out of the attempt in flight; its report decides on the rest.",
         stays=True,
     ),
     _step(
@@ -198,9 +240,9 @@ TRANSITIONS: Final[tuple[Step, ...]] = (
     _step(
         "end_by_limit",
         _AT_REST,
-        {State.ESCALATED, State.SETTLED},
+        {State.RECONCILING, State.ESCALATED, State.SETTLED},
         {Actor.WORKER},
-        "A deadline or a budget ended: what is known settles, what is not goes to a person.",
+        "A deadline, a budget or a licence ended: what is known settles, what is not is looked up or goes to a person.",
         stays=True,
     ),
     _step(
@@ -240,15 +282,24 @@ TRANSITIONS: Final[tuple[Step, ...]] = (
 
 
 def state_after(
-    *, action: Action, effect: Effect, kind: EffectKind, not_before: datetime | None, now: datetime
+    *,
+    action: Action,
+    effect: Effect,
+    kind: EffectKind,
+    not_before: datetime | None,
+    now: datetime,
+    sender: Sender = Sender.HARNESS,
 ) -> tuple[State, Outcome | None]:
-    """The state that a decision leads to, and the outcome when that state is settled.
+    """The state that a decision leads to, and the outcome when that state is settled. `sender`: who would send what the
+    decision licenses.
 
     Raises:
         SettlingRefused: `stop` or `done` on a write whose effect is unknown, pending or partial.
     """
     if action in (Action.STOP, Action.DONE):
         return State.SETTLED, _outcome(action=action, effect=effect, kind=kind)
+    if sender is Sender.WORKER:
+        return State.WAITING, None
     if action is Action.RETRY:
         return (State.WAITING if not_before is not None and not_before > now else State.OPEN), None
     return _NEXT[action], None

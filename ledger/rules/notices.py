@@ -6,6 +6,7 @@ known already; `dated` says whether it happened before the newest word that stan
 | the operation                | the notification says            | dated          | comes to                                        |
 | ---------------------------- | -------------------------------- | -------------- | ----------------------------------------------- |
 | is a read                    | anything                         | any            | settles nothing: a read has no effect           |
+| has items                    | anything                         | any            | settles nothing: each item has its own effect   |
 | any                          | nothing that the contract knows  | any            | settles nothing                                 |
 | any                          | something else than was meant    | any            | conflict: a person compares                     |
 | applied                      | applied                          | any            | confirms                                        |
@@ -13,19 +14,21 @@ known already; `dated` says whether it happened before the newest word that stan
 | applied                      | none                             | before         | out of order: what came later stands            |
 | applied                      | none                             | later, undated | contradicts: a person compares                  |
 | none, proved                 | none                             | any            | confirms                                        |
-| none, proved                 | applied or partial               | any            | contradicts where settled, else counts: a proved effect outranks an absence |
+| none, proved                 | applied or partial               | any            | contradicts where settled, else counts          |
 | none, proved                 | pending                          | before         | out of order                                    |
-| none, proved                 | pending                          | later, undated | likewise contradicts, or counts                 |
+| none, proved                 | pending                          | later, undated | contradicts where settled, else counts          |
 | unknown, pending, partial    | applied                          | any            | counts                                          |
 | unknown, pending, partial    | pending, partial or none         | before         | out of order: it undoes nothing newer           |
 | unknown, pending, partial    | pending, partial                 | later, undated | counts                                          |
 | unknown, pending, partial    | none, of every open attempt      | later, undated | counts                                          |
-| unknown, pending, partial    | none, perhaps of an earlier one  | any            | settles nothing of the later attempt            |
+| unknown, pending, partial    | none, perhaps not of all of them | any            | settles nothing                                 |
 | settled as written off       | applied, partial, none, pending  | any            | contradicts: what nobody could tell can be told |
 | was never sent by us         | anything                         | any            | settles nothing, and conflict where it says that something is there |
 
-`none` is said of an attempt only where no other can be meant: it carries the attempt's key or there is one key, and it
-happened after the attempt was opened, or there is one attempt.
+`none` is said of all that we sent only where nothing else can be meant (`reaches`): no attempt is still out, all open ones
+carry the one key that it may repeat, each sent one request or the owner makes one effect of a key, and it happened after
+the last of them was opened, or there was only one. A proved effect outranks an absence; an absence is no licence to
+forget what else was sent.
 """
 
 from collections.abc import Sequence
@@ -62,6 +65,10 @@ STEPS: Final = frozenset({Weight.COUNTS, Weight.CONFLICT, Weight.CONTRADICTS})
 """Those after which a next step is decided; the others are only kept."""
 
 
+CLAIMS: Final = STEPS | {Weight.CONFIRMS}
+"""Those whose evidence says what the effect is."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoticeFacts:
     """What a notification says, as the operation's contract reads it."""
@@ -81,7 +88,9 @@ class Known:
     """The newest word that stands beside the notification."""
 
     since: datetime | None
-    """When the newest evidence for the present effect happened, or was seen where nobody says when it happened."""
+    """When the newest evidence for the present effect happened (`ledger.queries.notices.since`)."""
+    one_effect_a_key: bool = False
+    """The owner guarantees that requests with one key have one effect together."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,6 +108,10 @@ def weigh(*, notice: NoticeFacts, facts: Facts, known: Known) -> Weighed:
     said = notice.effect
     if facts.is_read:
         return _kept(Weight.SETTLES_NOTHING, "A read has no effect that could be told of.")
+    if facts.items:
+        return _kept(
+            Weight.SETTLES_NOTHING, "It speaks of a batch as a whole, and each of its items has its own effect."
+        )
     if notice.differs:
         return _differs(notice, facts)
     if said is None or said is Effect.UNKNOWN:
@@ -106,7 +119,9 @@ def weigh(*, notice: NoticeFacts, facts: Facts, known: Known) -> Weighed:
     if not facts.attempts:
         return _never_sent(said)
     if facts.outcome is Outcome.WRITTEN_OFF:
-        return _contradicts(said, "It was closed with its effect unknown, and now the owner says what happened.")
+        # A person looks, and says it: so `none` needs not reach every attempt, and moves no effect by itself.
+        counted = None if said is Effect.NONE else said
+        return _contradicts(counted, "It was closed with its effect unknown, and now the owner says what happened.")
     earlier = notice.event_at is not None and known.since is not None and notice.event_at < known.since
     if facts.effect is Effect.APPLIED:
         return _to_applied(said, earlier)
@@ -115,17 +130,20 @@ def weigh(*, notice: NoticeFacts, facts: Facts, known: Known) -> Weighed:
     if facts.state is State.SETTLED:  # partially applied
         if said is facts.effect:
             return _kept(Weight.CONFIRMS, "It says what is known already.")
-        return _contradicts(said, f"It is settled as {facts.outcome}, and now the owner says {said}.")
-    return _to_open(notice, facts, said, earlier)
+        counted = said if said is Effect.APPLIED else None
+        return _contradicts(counted, f"It is settled as {facts.outcome}, and now the owner says {said}.")
+    return _to_open(notice, facts, said, earlier, known)
 
 
-def reaches(*, notice: NoticeFacts, attempts: Sequence[AttemptFacts]) -> bool:
-    """Whether `none` is said of every attempt that may have had an effect."""
+def reaches(*, notice: NoticeFacts, attempts: Sequence[AttemptFacts], one_effect_a_key: bool) -> bool:
+    """Whether `none` is said of every request that may have had an effect."""
     open_attempts = [attempt for attempt in attempts if attempt.effect is not Effect.NONE]
     keys = {attempt.idempotency_key for attempt in open_attempts}
+    if any(attempt.closed_at is None for attempt in attempts) or len(keys) > 1:
+        return False
     if notice.key is not None and keys != {notice.key}:
         return False
-    if len(keys) > 1:
+    if not one_effect_a_key and any(attempt.network_attempts > 1 for attempt in open_attempts):
         return False
     if len(attempts) == 1:
         return True
@@ -155,7 +173,7 @@ def _to_applied(said: Effect, earlier: bool) -> Weighed:
         return _kept(Weight.OUT_OF_ORDER, f"It says {said}, which is a stage before what is known: applied.")
     if earlier:
         return _kept(Weight.OUT_OF_ORDER, "It says none, and happened before what proved it applied.")
-    return _contradicts(said, "It is known as applied, and now the owner says that it did not happen.")
+    return _contradicts(None, "It is known as applied, and now the owner says that it did not happen.")
 
 
 def _to_none(said: Effect, earlier: bool, *, settled: bool) -> Weighed:
@@ -168,17 +186,19 @@ def _to_none(said: Effect, earlier: bool, *, settled: bool) -> Weighed:
     return Weighed(weight=Weight.COUNTS, effect=said, reason=f"The owner says {said}: that outranks an absence.")
 
 
-def _to_open(notice: NoticeFacts, facts: Facts, said: Effect, earlier: bool) -> Weighed:
+def _to_open(notice: NoticeFacts, facts: Facts, said: Effect, earlier: bool, known: Known) -> Weighed:
     if said is Effect.APPLIED:
         return Weighed(weight=Weight.COUNTS, effect=said, reason="The owner's signed notification says applied.")
     if earlier:
         return _kept(Weight.OUT_OF_ORDER, f"It says {said}, and happened before what is known already.")
-    if said is Effect.NONE and not reaches(notice=notice, attempts=facts.attempts):
-        return _kept(Weight.SETTLES_NOTHING, "It says none, perhaps of an earlier attempt than the last one.")
+    if said is Effect.NONE and not reaches(
+        notice=notice, attempts=facts.attempts, one_effect_a_key=known.one_effect_a_key
+    ):
+        return _kept(Weight.SETTLES_NOTHING, "It says none, perhaps not of everything that was sent.")
     return Weighed(weight=Weight.COUNTS, effect=said, reason=f"The owner's signed notification says {said}.")
 
 
-def _contradicts(said: Effect, reason: str) -> Weighed:
+def _contradicts(said: Effect | None, reason: str) -> Weighed:
     return Weighed(weight=Weight.CONTRADICTS, effect=said, reason=f"{reason} A person must look at both.")
 
 

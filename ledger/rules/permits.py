@@ -1,4 +1,4 @@
-"""May this operation be dispatched now, and if not, what should the harness do instead?
+"""May this operation be dispatched now, and if not, what should whoever asks do instead?
 
 The first refusal that holds is the answer:
 
@@ -6,6 +6,7 @@ The first refusal that holds is the answer:
 | ------------------------------------------------- | -------------------- | ----------------------------- |
 | it is settled                                     | ALREADY_SETTLED      | use the outcome               |
 | an attempt is in flight                           | ATTEMPT_IN_FLIGHT    | wait for its report or lapse  |
+| a worker asks for what only the harness sends     | THE_HARNESS_SENDS    | wait                          |
 | the deadline has passed                           | DEADLINE_PASSED      | stop                          |
 | another operation of the same intent is unsettled | POSSIBLE_DUPLICATE   | wait for that one             |
 | its agent tried the same often enough in this step | DONE_IN_THIS_STEP, AGENT_RETRIES_ENDED | stop       |
@@ -14,6 +15,7 @@ The first refusal that holds is the answer:
 | a wait has not ended                              | WAIT_NOT_OVER        | ask again then                |
 | a budget has ended                                | …_BUDGET_ENDED       | stop                          |
 | a repeat of a write has no licence                | (the refusal's code) | wait for reconciliation       |
+| a replay has none by its key                      | NO_KEY_LICENCE       | wait for reconciliation       |
 | of a batch, no item may go again by itself        | (the refusal's code) | wait for reconciliation       |
 | the run's time or its dispatches have ended       | RUN_DEADLINE_PASSED, RUN_DISPATCHES_BUDGET_ENDED | stop |
 """
@@ -25,18 +27,36 @@ from ledger.rules.agent_retries import Tries, may_try_again
 from ledger.rules.contract import Contract
 from ledger.rules.decision import Decision
 from ledger.rules.facts import Facts
-from ledger.rules.items import Carry, to_carry
+from ledger.rules.items import Carry, to_carry, to_recover
 from ledger.rules.licences import Refusal, may_repeat
 from ledger.rules.runs import RunBudget
-from ledger.rules.vocabulary import Action, Effect, FailureClass, Licence, Outcome, State
+from ledger.rules.vocabulary import Action, Effect, FailureClass, Licence, Outcome, Sender, State
 
 SKEW = timedelta(seconds=2)
 """Added to a permit's end for the difference between two machines' idea of a second."""
+WORKER_BEGINS_WITHIN = timedelta(seconds=5)
+"""A worker sends as soon as it has its permit; one that has not begun by then has died or stands still."""
 
 _ASKS_FOR_A_REPEAT = frozenset({Action.RETRY, Action.RECOVER_ITEMS, Action.RECONCILE, Action.WAIT})
 _WAITS_FIRST = frozenset({Action.RETRY, Action.RECOVER_ITEMS})
+_SENT_BY_A_WORKER = frozenset({State.WAITING, State.RECONCILING})
+"""From where Ascertain sends: a licensed retry when its wait is over, and a replay when its turn has come."""
 _HELD_BY_OTHERS = frozenset({State.BLOCKED, State.ESCALATED, State.VERIFYING})
 """An approver, an operator or a check has it; a first dispatch waits for them as a repeat does."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asker:
+    """Who asks for a permit, and for what."""
+
+    sender: Sender = Sender.HARNESS
+    replay: bool = False
+    """It is sent to learn the truth: the same request with the same key. It spends a poll in place of a retry."""
+    at_most: timedelta | None = None
+    """How long the sender can wait for the answer; None: as long as the contract says."""
+
+
+A_HARNESS = Asker()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +64,7 @@ class Granted:
     """A dispatch that is allowed."""
 
     kind: str
-    """`dispatch` for a revision's first, `retry` for a repeat."""
+    """`dispatch` for a revision's first, `retry` for a repeat, `replay` for one that is to learn the truth."""
     licence: Licence | None
     repeats_a_write: bool
     dispatch_by: datetime
@@ -64,6 +84,7 @@ def may_dispatch(
     now: datetime,
     run: RunBudget | None = None,
     tries: Tries | None = None,
+    asker: Asker = A_HARNESS,
 ) -> Granted | Decision:
     """A permit's terms, or the decision that says why there is none.
 
@@ -71,12 +92,14 @@ def may_dispatch(
     the budget of the agent's run, where that is registered; `tries` are the other operations of this intent in the
     same step, where an operation is about to be sent for the first time and there may be some.
     """
-    refusal = _refused_outright(facts=facts, contract=contract, decision=decision, holder=holder, tries=tries, now=now)
+    refusal = _refused_outright(
+        facts=facts, contract=contract, decision=decision, holder=holder, tries=tries, asker=asker, now=now
+    )
     if refusal is not None:
         return refusal
     repeats = bool(facts.attempts)
     # A revision's first dispatch repeats the write as well and needs a licence, but it spends no retry.
-    retries = any(attempt.revision == facts.revision for attempt in facts.attempts)
+    retries = any(attempt.revision == facts.revision for attempt in facts.attempts) and not asker.replay
     licence: Licence | None = None
     carry: Carry | None = None
     if repeats:
@@ -92,15 +115,26 @@ def may_dispatch(
         if isinstance(carried, Refusal):
             return _refuse(facts, now, carried.code, carried.sentence, action=_what_instead(facts))
         carry, licence = carried, carried.licence
+    if asker.replay and licence is not Licence.KEY_IN_WINDOW:
+        return _refuse(
+            facts,
+            now,
+            "NO_KEY_LICENCE",
+            "A replay relies on the owner's memory of the key, and on nothing else.",
+            action=_what_instead(facts),
+        )
     if run is not None and (refusal := _refused_by_run(facts=facts, run=run, now=now)) is not None:
         return refusal
     ends = facts.deadline_at or now + contract.deadline
     if run is not None and run.deadline_at is not None:
         ends = min(ends, run.deadline_at)
-    dispatch_by = min(now + contract.dispatch_within, ends)
-    timeout = min(contract.timeout, ends - now)
+    within = contract.dispatch_within
+    if asker.sender is Sender.WORKER:
+        within = min(within, WORKER_BEGINS_WITHIN)
+    dispatch_by = min(now + within, ends)
+    timeout = min(contract.timeout, ends - now, asker.at_most or contract.timeout)
     return Granted(
-        kind="retry" if retries else "dispatch",
+        kind="replay" if asker.replay else "retry" if retries else "dispatch",
         licence=licence,
         repeats_a_write=repeats and not facts.is_read,
         dispatch_by=dispatch_by,
@@ -117,6 +151,7 @@ def _refused_outright(
     decision: Decision | None,
     holder: str | None,
     tries: Tries | None,
+    asker: Asker,
     now: datetime,
 ) -> Decision | None:
     if facts.state is State.SETTLED:
@@ -139,6 +174,14 @@ def _refused_outright(
             "An attempt is already in flight. Report what it saw, or wait until its permit lapses.",
             action=Action.WAIT,
             not_before=last.lapses_at if last else None,
+        )
+    if asker.sender is Sender.WORKER and (not facts.attempts or facts.state not in _SENT_BY_A_WORKER):
+        return _refuse(
+            facts,
+            now,
+            "THE_HARNESS_SENDS",
+            "Only the harness that began the operation sends it now; Ascertain sends licensed repeats, never a first.",
+            action=Action.WAIT,
         )
     if facts.deadline_at is not None and now >= facts.deadline_at:
         return _refuse(
@@ -217,8 +260,8 @@ def _refused_by_run(*, facts: Facts, run: RunBudget, now: datetime) -> Decision 
 
 
 def _what_instead(facts: Facts) -> Action:
-    if facts.effect is Effect.PARTIAL:
-        return Action.ESCALATE
+    if to_recover(facts.items):
+        return Action.RECOVER_ITEMS
     if facts.effect in (Effect.NONE, Effect.APPLIED):
         return Action.STOP
     return Action.WAIT if facts.effect is Effect.PENDING else Action.RECONCILE

@@ -6,7 +6,8 @@ A preset is a file in `ledger/presets/`. A contract names it and says the rest:
 | -------------------------------------------------- | ---------------------------------------------------------- |
 | a member that the preset gives too                 | the contract's; of a mapping, member by member             |
 | `errors`                                           | the contract's rules first, then the preset's              |
-| `lookup`, `samples`, or another list               | the contract's alone                                       |
+| `lookup`, or another list                          | the contract's alone                                       |
+| `lookup`, and no `samples`                         | the preset's samples that answer no lookup                 |
 | nothing                                            | the preset's                                               |
 | `with: {collection: charges}`                      | `charges` wherever the preset says `${collection}`         |
 | no value for an optional `${lag}`                  | neither the member that holds it nor those that need it    |
@@ -201,7 +202,7 @@ class _Taking:
     def _member(self, member: str, own: Any, theirs: Any) -> Any:
         if own is _ABSENT:
             self._given.add(member)
-            return self._filled(theirs)
+            return self._filled(self._fitting(theirs) if member == "samples" else theirs)
         if member == "errors" and isinstance(own, list) and isinstance(theirs, list):
             self._given |= {join_path(member, index) for index in range(len(own), len(own) + len(theirs))}
             return [*own, *self._filled(theirs)]
@@ -210,6 +211,11 @@ class _Taking:
             self._given |= {join_path(member, name) for name in rest}
             return {**rest, **own}
         return own
+
+    def _fitting(self, samples: Any) -> list[Any]:
+        """The preset's samples but for those that answer a part that the contract states itself."""
+        stated = self._document.value
+        return [sample for sample in samples if str(sample.get("to")).partition("[")[0] not in stated]
 
     def _filled(self, value: Any) -> Any:
         """The value with its places filled; `_ABSENT` when it holds one that is optional and has no value."""
@@ -223,7 +229,7 @@ class _Taking:
                 if filled is _ABSENT:
                     dropped |= {name, *self._together(member)}
                 else:
-                    members[name] = filled
+                    members[str(self._text(name))] = filled
             return {name: member for name, member in members.items() if name not in dropped}
         if isinstance(value, list):
             return [filled for member in value if (filled := self._filled(member)) is not _ABSENT]
@@ -248,7 +254,9 @@ class _Taking:
         if name in self._values:
             return self._values[name]
         if parameter.optional:
-            left_out = f" Until then {' and '.join(parameter.together)} is left out too." if parameter.together else ""
+            left_out = (
+                f" Without it the contract has no {' and no '.join(parameter.together)}." if parameter.together else ""
+            )
             self._advise(f"with.{name}", f"{parameter.means}{left_out} {self._written(name)}")
             return _ABSENT
         if not self._stated:
@@ -298,4 +306,4 @@ def _stands(value: Any, path: str) -> bool:
         if not isinstance(value, Mapping) or value.get(step) is None:
             return False
         value = value[step]
-    return value != []
+    return not (isinstance(value, list) and not value)

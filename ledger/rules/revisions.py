@@ -11,6 +11,16 @@ The first refusal that holds is the answer:
 | the payload is the same, byte for byte                               | UNCHANGED              |
 | an identity member differs: that is another operation                | IDENTITY_CHANGED       |
 | a repair changes something else than the rejected member             | CHANGED_BESIDE_FIELD   |
+
+Of a batch a revision carries the items that are to be changed, and no others (`may_revise_items`):
+
+| refused because                                                      | code                   |
+| -------------------------------------------------------------------- | ---------------------- |
+| as above: not revisable, not asked for by any item, budget ended     | likewise               |
+| it names an item that the batch does not have                        | ITEM_UNKNOWN           |
+| an item's effect is not proved none, or it is settled                | EFFECT_NOT_NONE        |
+| an item is the same, byte for byte                                   | UNCHANGED              |
+| something beside the items, or beside an item's rejected member, differs | CHANGED_BESIDE_FIELD |
 """
 
 from collections.abc import Iterator, Mapping
@@ -55,10 +65,8 @@ def may_revise(
 ) -> Refusal | None:
     """None when the revision is allowed; else why not. `before` and `after` are the payloads; digests are compared by
     the caller's `same_identity`."""
-    if facts.state is not State.OPEN or (facts.deadline_at is not None and now >= facts.deadline_at):
-        return Refusal(
-            code="NOT_REVISABLE", sentence=f"The operation is {facts.state}; only an open one takes a revision."
-        )
+    if (refusal := _not_revisable(facts, now)) is not None:
+        return refusal
     if facts.effect is not Effect.NONE:
         return Refusal(
             code="EFFECT_NOT_NONE", sentence="The earlier payload may have taken effect; it must be settled first."
@@ -66,10 +74,8 @@ def may_revise(
     asked = decision.recovery_action if decision is not None else None
     if asked not in _ASKED_BY[kind]:
         return Refusal(code="NOT_ASKED_FOR", sentence=f"The last answer did not ask for a {kind}.")
-    budget = facts.budgets.get(BUDGET[kind])
-    if budget is not None and budget.left <= 0:
-        name = BUDGET[kind]
-        return Refusal(code=f"{name.upper()}_BUDGET_ENDED", sentence=f"The budget of {budget.limit} {name} is used up.")
+    if (refusal := _budget_ended(kind, facts)) is not None:
+        return refusal
     changed = list(changes(before, after))
     if not changed:
         return Refusal(code="UNCHANGED", sentence="The payload is the same; sending it again cannot go otherwise.")
@@ -78,13 +84,56 @@ def may_revise(
             code="IDENTITY_CHANGED", sentence="A member that makes the intent differs; that is a new operation_id."
         )
     field = decision.field if decision is not None else None
-    if kind is RevisionKind.REPAIR and field:
-        allowed = _steps(field)
-        beside = next((path for path in changed if _steps(path)[: len(allowed)] != allowed), None)
-        if beside is not None:
+    if kind is RevisionKind.REPAIR and (beside := _beside(changed, field)) is not None:
+        return Refusal(
+            code="CHANGED_BESIDE_FIELD", sentence=f"Only {field} was rejected, but {beside} differs as well."
+        )
+    return None
+
+
+def may_revise_items(
+    *,
+    kind: RevisionKind,
+    facts: Facts,
+    before: Mapping[str, Any],
+    after: Mapping[str, Any],
+    same_rest: bool,
+    now: datetime,
+) -> Refusal | None:
+    """None when a batch may be revised so; else why not. `before` are all items as they were last meant, `after` those
+    of the revision, by key; `same_rest`: nothing beside the items differs."""
+    refusal = _not_revisable(facts, now) or _budget_ended(kind, facts)
+    if refusal is not None:
+        return refusal
+    items = {item.key: item for item in facts.items}
+    for key, body in after.items():
+        if key not in items:
             return Refusal(
-                code="CHANGED_BESIDE_FIELD", sentence=f"Only {field} was rejected, but {beside} differs as well."
+                code="ITEM_UNKNOWN", sentence=f"The batch has no item {key[:80]}. Another item is another batch."
             )
+        item = items[key]
+        if item.outcome is not None or item.effect is not Effect.NONE:
+            return Refusal(
+                code="EFFECT_NOT_NONE",
+                sentence=f"The item {key[:80]} is {item.outcome or item.effect}; only one that is proved not to have "
+                "happened may be changed.",
+            )
+        decision = item.decision
+        if decision is None or decision.recovery_action not in _ASKED_BY[kind]:
+            return Refusal(
+                code="NOT_ASKED_FOR",
+                sentence=f"The answer to the item {key[:80]} did not ask for a {kind}; leave it out.",
+            )
+        changed = list(changes(before[key], body))
+        if not changed:
+            return Refusal(code="UNCHANGED", sentence=f"The item {key[:80]} is the same; it would be refused again.")
+        if kind is RevisionKind.REPAIR and (beside := _beside(changed, decision.field)) is not None:
+            return Refusal(
+                code="CHANGED_BESIDE_FIELD",
+                sentence=f"Of the item {key[:80]} only {decision.field} was rejected, but {beside} differs as well.",
+            )
+    if not same_rest:
+        return Refusal(code="CHANGED_BESIDE_FIELD", sentence="Something beside the items differs from what was meant.")
     return None
 
 
@@ -102,6 +151,26 @@ def changes(before: Any, after: Any, *, path: str = "") -> Iterator[str]:
             yield from changes(one, other, path=f"{path}[{index}]")
     elif type(before) is not type(after) or before != after:
         yield path
+
+
+def _not_revisable(facts: Facts, now: datetime) -> Refusal | None:
+    if facts.state is State.OPEN and (facts.deadline_at is None or now < facts.deadline_at):
+        return None
+    return Refusal(code="NOT_REVISABLE", sentence=f"The operation is {facts.state}; only an open one takes a revision.")
+
+
+def _budget_ended(kind: RevisionKind, facts: Facts) -> Refusal | None:
+    name = BUDGET[kind]
+    budget = facts.budgets.get(name)
+    if budget is None or budget.left > 0:
+        return None
+    return Refusal(code=f"{name.upper()}_BUDGET_ENDED", sentence=f"The budget of {budget.limit} {name} is used up.")
+
+
+def _beside(changed: list[str], field: str | None) -> str | None:
+    """The first change that is not under the rejected member; None where there is none, or no member was named."""
+    allowed = _steps(field) if field else ()
+    return next((path for path in changed if _steps(path)[: len(allowed)] != allowed), None)
 
 
 def _steps(path: str) -> tuple[str, ...]:

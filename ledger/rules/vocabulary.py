@@ -221,6 +221,14 @@ class Role(StrEnum):
     AUDITOR = "auditor"
 
 
+class Sender(StrEnum):
+    """Who sends an attempt."""
+
+    HARNESS = "harness"
+    WORKER = "worker"
+    """Ascertain itself, by a background worker."""
+
+
 class Scope(StrEnum):
     """What an API token may do."""
 

@@ -129,7 +129,7 @@ def write(change: Change) -> int | None:
         # A settled operation is told of only where a destination listens: one look into a small table, in the same
         # statement, keeps hundreds of bytes per operation out of the ledger where nobody would read them.
         part = f"{_EVENT_PARTS.get(told.kind, 'event') if told.always else 'listened'}{number}"
-        params[f"{part}_wanted"] = list(wanted_by(told.kind))
+        params |= {f"{part}_wanted": list(wanted_by(told.kind)), f"{part}_contract": _read(change).contract_label}
         row = {"id": new_id(), "workspace_id": _read(change).workspace_id, "kind": told.kind.value}
         _add(params, parts, part, {**row, "payload": _told(told.payload)})
     rows = execute(_statement(tuple(parts), change.next_check_at is None), params)
@@ -149,13 +149,8 @@ def entry(change: Change) -> str:
         told["running"] = change.running
     if change.revision:
         told["revision"] = change.revision
-    for name, groups in (
-        ("items", change.items),
-        ("item_attempts", change.item_attempts),
-        ("carries", change.carries),
-    ):
-        if groups:
-            told[name] = groups
+    groups = {"items": change.items, "item_attempts": change.item_attempts, "carries": change.carries}
+    told |= {name: group for name, group in groups.items() if group}
     if change.evidence:
         told["evidence"] = [
             {name: piece[name] for name in ("id", "digest", "source", "speaker", "outcome", "effect")}
@@ -234,9 +229,11 @@ def _statement(parts: tuple[tuple[str, tuple[str, ...]], ...], unscheduled: bool
                 "WHERE attempt.operation = %(id)s AND attempt.number = %(closes_number)s)"
             )
         elif part == "covers":
+            # One statement changes a row once: the attempt that is being closed says the same of itself.
+            besides = " AND attempt.number <> %(closes_number)s" if "closes" in dict(parts) else ""
             pieces.append(
-                "covers AS (UPDATE attempt SET effect = %(covers_effect)s, proof = %(covers_proof)s FROM changed "
-                "WHERE attempt.operation = %(id)s AND attempt.effect IN ('unknown', 'pending', 'partial'))"
+                "covers AS (UPDATE attempt SET effect = %(covers_effect)s, proof = %(covers_proof)s FROM changed "  # noqa: S608
+                f"WHERE attempt.operation = %(id)s AND attempt.effect IN ('unknown', 'pending', 'partial'){besides})"
             )
         elif part == "running":
             pieces.append(
@@ -317,9 +314,9 @@ _TOLD_WHERE = {
     ),
     # Broken once, it is broken with every call: an hour is silent after it was told.
     "violated": (
-        " WHERE NOT EXISTS (SELECT 1 FROM event e WHERE e.workspace_id = %({part}_workspace_id)s "
-        "AND e.at > %(at)s - interval '1 hour' AND e.kind = %({part}_kind)s "
-        "AND e.payload ->> 'contract' = %({part}_payload)s::jsonb ->> 'contract')"
+        " WHERE NOT EXISTS (SELECT 1 FROM event e WHERE e.workspace_id = %({part}_workspace_id)s "  # noqa: S608
+        f"AND e.at > %(at)s - interval '1 hour' AND e.kind = '{EventKind.CONTRACT_VIOLATED.value}' "
+        "AND e.payload ->> 'contract' = %({part}_contract)s)"
     ),
 }
 """Under which condition an event is written."""

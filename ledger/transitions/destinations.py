@@ -52,7 +52,9 @@ def disable_destination(*, id: UUID, now: datetime) -> bool:
     return bool(rows)
 
 
-def add_endpoint(*, workspace_id: UUID, owner_id: UUID, endpoint_id: UUID, sealed_secrets: bytes, now: datetime) -> None:
+def add_endpoint(
+    *, workspace_id: UUID, owner_id: UUID, endpoint_id: UUID, sealed_secrets: bytes, now: datetime
+) -> None:
     """An address for one owner's notifications. Its id is random: it is the address's last part."""
     execute(
         "INSERT INTO notice_endpoint (id, workspace_id, owner_id, sealed_secrets, created_at) VALUES (%s, %s, %s, %s, %s)",

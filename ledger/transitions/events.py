@@ -19,9 +19,9 @@ from django.db import transaction
 
 from ledger.database import execute
 from ledger.identifiers import new_id
-from ledger.queries.events import dependants_of
+from ledger.queries.related_operations import dependants
 from ledger.rules.deliveries import Tried, next_try
-from ledger.rules.events import EventKind, goes_to
+from ledger.rules.events import MOST_DEPENDANTS, EventKind, goes_to
 
 CLAIM: Final = timedelta(seconds=60)
 """How long a worker may take for a delivery; a task is finished long before."""
@@ -45,12 +45,13 @@ def spread_events(*, most: int = 200) -> tuple[Untold, ...]:
     untold = []
     with transaction.atomic():
         rows = execute(
-            "SELECT id, workspace_id, kind, payload::text, operation, at FROM event WHERE spread_at IS NULL "
-            "ORDER BY at, id LIMIT %s FOR UPDATE SKIP LOCKED",
+            "SELECT e.id, e.workspace_id, e.kind, e.payload::text, e.operation, o.created_at FROM event e "
+            "LEFT JOIN operation o ON o.id = e.operation WHERE e.spread_at IS NULL "
+            "ORDER BY e.at, e.id LIMIT %s FOR UPDATE OF e SKIP LOCKED",
             [most],
         )
         destinations = _destinations({row[1] for row in rows})
-        for id, workspace_id, kind, text, operation, at in rows:
+        for id, workspace_id, kind, text, operation, opened_at in rows:
             payload = orjson.loads(text)
             told = [
                 found
@@ -58,9 +59,14 @@ def spread_events(*, most: int = 200) -> tuple[Untold, ...]:
                 if goes_to(kind=kind, payload=payload, name=name, kinds=kinds)
             ]
             if told and operation is not None and payload.get("run"):
-                payload["dependants"] = dependants_of(
-                    workspace_id=workspace_id, run=payload["run"], besides=operation, after=at
+                others = dependants(
+                    workspace_id=workspace_id,
+                    run=payload["run"],
+                    besides=operation,
+                    opened_at=opened_at,
+                    most=MOST_DEPENDANTS,
                 )
+                payload["dependants"] = [other.operation_id for other in others]
             _deliver(event=id, destinations=told, payload=payload)
             if not told and "notify" in payload:
                 untold.append(
@@ -163,9 +169,7 @@ def _destinations(workspaces: set[UUID]) -> Mapping[UUID, list[tuple[UUID, str, 
 
 def _deliver(*, event: UUID, destinations: Sequence[UUID], payload: Mapping[str, Any]) -> list[UUID]:
     ids = [new_id() for _ in destinations]
-    execute(
-        "UPDATE event SET spread_at = now(), payload = %s WHERE id = %s", [orjson.dumps(payload).decode(), event]
-    )
+    execute("UPDATE event SET spread_at = now(), payload = %s WHERE id = %s", [orjson.dumps(payload).decode(), event])
     execute(
         "INSERT INTO delivery (id, event_id, destination_id, tries, next_try_at, log) "
         "SELECT d.id, %(event)s, d.destination, 0, now(), '[]' "

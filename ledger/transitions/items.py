@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, TypedDict
 
 import orjson
 
@@ -12,14 +12,21 @@ from ledger.identifiers import new_id
 from ledger.queries.facts import Held, payloads_of
 from ledger.rules.batch_payload import carrying, items_in
 from ledger.rules.evidence import may_assert
-from ledger.rules.facts import ItemFacts
-from ledger.rules.items import Carry
+from ledger.rules.facts import Facts, ItemFacts
+from ledger.rules.items import Carry, join_items, looks_next
 from ledger.rules.payload import canonical, digest_of, raw
-from ledger.rules.vocabulary import Speaker
+from ledger.rules.vocabulary import Effect, Speaker, State
 from ledger.transitions.change import stored_decision
 
 
-def changed_items(before: Sequence[ItemFacts], after: Sequence[ItemFacts]) -> dict[str, tuple[Mapping[str, Any], ...]]:
+class ItemGroups(TypedDict):
+    """The parts of a `Change` that tell what became of items."""
+
+    items: tuple[Mapping[str, Any], ...]
+    item_attempts: tuple[Mapping[str, Any], ...]
+
+
+def changed_items(before: Sequence[ItemFacts], after: Sequence[ItemFacts]) -> ItemGroups:
     """The groups of a `Change`: `items` whose rows differ, and `item_attempts` that are known to have done otherwise."""
     rows: list[tuple[int, dict[str, Any]]] = []
     attempts: list[tuple[int, dict[str, Any]]] = []
@@ -92,6 +99,17 @@ def recovery_revision(*, held: Held, carry: Carry, now: datetime) -> RecoveryRev
         },
         original={"id": original, "kind": "payload", "body": body.decode()},
     )
+
+
+def next_look(facts: Facts, *, state: State, next_check_at: datetime | None) -> datetime | None:
+    """When to look at a batch again that is in `state` now: when its decision says, or when an item is to be looked up,
+    whichever comes first. A person who was asked needs no look but for open items. What is no batch is left as it is."""
+    if not facts.items or state is State.SETTLED:
+        return next_check_at
+    looks_at = looks_next(facts)
+    if state is State.ESCALATED and join_items(facts.items) is not Effect.APPLIED:
+        return looks_at
+    return sooner(next_check_at, looks_at)
 
 
 def sooner(one: datetime | None, other: datetime | None) -> datetime | None:

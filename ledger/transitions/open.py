@@ -25,7 +25,7 @@ from ledger.rules.items import Carry
 from ledger.rules.payload import digest, raw
 from ledger.rules.permits import Granted, may_dispatch
 from ledger.rules.runs import RunBudget
-from ledger.rules.vocabulary import Effect, Licence, Request, State, Verification
+from ledger.rules.vocabulary import Effect, Licence, Request, Sender, State, Verification
 from ledger.transitions.change import RUN_SPENT, Change, entry, stored_decision
 from ledger.transitions.items import carried_items
 from ledger.transitions.run import RUN_LAWS, spends
@@ -278,7 +278,7 @@ def attempt_row(
     key: str | None,
     principal: str,
     now: datetime,
-    sender: str = "harness",
+    sender: Sender = Sender.HARNESS,
 ) -> dict[str, Any]:
     """The columns of a new attempt: what was permitted, its effect unknown until somebody who may has spoken."""
     return {
@@ -295,7 +295,7 @@ def attempt_row(
         "lapses_at": permit.lapses_at,
         "effect": Effect.UNKNOWN.value,
         "network_attempts": 0,
-        "sender": sender,
+        "sender": sender.value,
     }
 
 
@@ -315,6 +315,8 @@ def attempt_facts(row: Mapping[str, Any], *, digest: str) -> AttemptFacts:
         closed_at=None,
         effect=Effect.UNKNOWN,
         network_attempts=0,
+        kind=row["kind"],
+        sender=Sender(row["sender"]),
     )
 
 

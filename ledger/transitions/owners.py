@@ -48,6 +48,8 @@ class Latch:
     reference: str
     fingerprint: bytes
     tries_again_at: datetime
+    stands: bool
+    """False once another value under the same name was accepted: only workers that still have the old one are concerned."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,12 +67,12 @@ class Admission:
 
 
 def take_places(*, owner_id: UUID, wanted: int, lasts: timedelta) -> Admission:
-    """Take up to `wanted` places, each for `lasts`; a worker that dies leaves them to their end. Two statements; places
-    that others take in the same moment are passed over, never waited for."""
+    """Take up to `wanted` places (0: only say what the owner allows), each for `lasts`; a worker that dies leaves them to
+    their end. Two statements; places that others take in the same moment are passed over, never waited for."""
     row = execute(
         f"SELECT {COLUMNS}, ow.most_at_once, ow.per_second, now(), "  # noqa: S608 - columns are ours
         "(SELECT count(*) FROM owner_slot sl WHERE sl.owner = ow.id AND sl.number BETWEEN 1 AND ow.most_at_once), "
-        "(SELECT json_agg(json_build_array(l.reference, encode(l.fingerprint, 'hex'), l.tries_again_at)) "
+        "(SELECT json_agg(json_build_array(l.reference, encode(l.fingerprint, 'hex'), l.tries_again_at, l.reason <> '')) "
         " FROM credential_latch l WHERE l.owner = ow.id) "
         "FROM owner ow LEFT JOIN owner_state st ON st.owner = ow.id WHERE ow.id = %s",
         [owner_id],
@@ -79,7 +81,7 @@ def take_places(*, owner_id: UUID, wanted: int, lasts: timedelta) -> Admission:
     most_at_once, per_second, now, places, latches = row[-5:]
     allowed = at_most(circuit, most_at_once=most_at_once, now=now)
     taken: list[tuple[Any, ...]] = []
-    if allowed:
+    if allowed and wanted:
         if places < most_at_once:
             _make_places(owner_id, most_at_once)
         if asked_now(circuit, now=now).state is not circuit.state:
@@ -106,18 +108,21 @@ def take_places(*, owner_id: UUID, wanted: int, lasts: timedelta) -> Admission:
                 reference=reference,
                 fingerprint=bytes.fromhex(fingerprint),
                 tries_again_at=datetime.fromisoformat(tries_again_at),
+                stands=stands,
             )
-            for reference, fingerprint, tries_again_at in (latches or ())
+            for reference, fingerprint, tries_again_at, stands in (latches or ())
         ),
         now=now,
     )
 
 
 def keep_place(place: Place, *, lasts: timedelta) -> Place | None:
-    """Hold a place for `lasts` from now; None when it lapsed and somebody else has it."""
+    """Hold a place for `lasts` from now; None when it lapsed and somebody else has it, or nobody may ask any more."""
     rows = execute(
-        "UPDATE owner_slot SET held_until = now() + %s WHERE owner = %s AND number = %s AND held_until = %s RETURNING held_until",
-        [lasts, place.owner_id, place.number, place.held_until],
+        "UPDATE owner_slot SET held_until = now() + %(lasts)s WHERE owner = %(owner)s AND number = %(number)s "
+        "AND held_until = %(until)s AND NOT EXISTS (SELECT 1 FROM owner_state st WHERE st.owner = %(owner)s "
+        "AND (st.circuit = 'open' OR st.paused_until > now())) RETURNING held_until",
+        {"lasts": lasts, "owner": place.owner_id, "number": place.number, "until": place.held_until},
     )
     return Place(owner_id=place.owner_id, number=place.number, held_until=rows[0][0]) if rows else None
 
@@ -130,7 +135,9 @@ def free_place(place: Place) -> None:
     )
 
 
-def take_turn(*, owner_id: UUID, per_second: float, turns: int = 1, patience: float = LONGEST_WAIT_FOR_A_TURN) -> float | None:
+def take_turn(
+    *, owner_id: UUID, per_second: float, turns: int = 1, patience: float = LONGEST_WAIT_FOR_A_TURN
+) -> float | None:
     """Seconds to wait before the next question may begin at an owner with a rate, which are then ours. None when they
     would be more than `patience`: nothing is taken then. Turns follow each other evenly; none are saved up for a burst.
     One statement."""
@@ -188,25 +195,31 @@ def note_reply(
 
 
 def put_back(
-    *, ids: Sequence[UUID], over: timedelta, not_before: datetime | None = None, at_least: timedelta = timedelta(0)
-) -> None:
+    *,
+    ids: Sequence[UUID],
+    over: timedelta,
+    not_before: datetime | None = None,
+    at_least: timedelta = timedelta(0),
+    past_deadline: bool = False,
+) -> list[UUID]:
     """These operations are looked at later: from `not_before` (none: now) plus `at_least` on, spread over `over`. One
-    statement; no history, no budget. Not past an operation's deadline, when a person has to be asked; and one whose
-    person was asked and whose `reconcile_until` is over is looked at no more."""
-    execute(
-        "WITH known AS MATERIALIZED (SELECT id, deadline_at, state = 'escalated' AS escalated, reconcile_until FROM operation "
+    statement; no history, no budget.
+
+    Never past an operation's deadline, when a person has to be asked: those whose deadline is over stay due and are
+    returned, unless with `past_deadline`. One whose person was asked and whose `reconcile_until` is over is looked at no
+    more.
+    """
+    rows = execute(
+        "WITH known AS MATERIALIZED (SELECT id, deadline_at, state = 'escalated' AS escalated, reconcile_until FROM operation "  # noqa: S608 - the text is ours
         "WHERE id = ANY(%(ids)s)), "
         "ended AS (DELETE FROM schedule USING known WHERE schedule.operation = known.id AND known.escalated "
-        "AND known.reconcile_until <= now()) "
-        f"{_MOVED} FROM known WHERE schedule.operation = known.id AND schedule.next_check_at <= now() "
-        "AND NOT (known.escalated AND known.reconcile_until <= now())",
-        {
-            "ids": list(ids),
-            "until": not_before,
-            "at_least": at_least,
-            "over": over,
-        },
+        "AND known.reconcile_until <= now()), "
+        f"moved AS ({_MOVED} FROM known WHERE schedule.operation = known.id AND schedule.next_check_at <= now() "
+        "AND CASE WHEN known.escalated THEN known.reconcile_until > now() ELSE known.deadline_at > now() OR %(past)s END) "
+        "SELECT id FROM known WHERE NOT escalated AND deadline_at <= now() AND NOT %(past)s",
+        {"ids": list(ids), "until": not_before, "at_least": at_least, "over": over, "past": past_deadline},
     )
+    return [row[0] for row in rows]
 
 
 def pause(*, owner_id: UUID, until: datetime, because: str, actor: str) -> None:
@@ -243,7 +256,9 @@ def wake_waiting(*, owner_id: UUID, since: datetime | None = None) -> None:
     execute(
         f"WITH known AS MATERIALIZED ({_WAITING}) UPDATE schedule SET next_check_at = now() + random() * %(over)s "  # noqa: S608
         "FROM known WHERE schedule.operation = known.id AND schedule.next_check_at > now() AND "
-        + ("schedule.next_check_at >= %(since)s" if since else "schedule.next_check_at <= now() + interval '3 minutes'"),
+        + (
+            "schedule.next_check_at >= %(since)s" if since else "schedule.next_check_at <= now() + interval '3 minutes'"
+        ),
         {
             "owner": owner_id,
             "states": _WAITING_STATES,
@@ -266,14 +281,14 @@ def latch_credential(
     with one event for all operations; the same refusal is not told again within the hour. Returns whether it was news."""
     rows = execute(
         "WITH latched AS (INSERT INTO credential_latch AS l (owner, reference, fingerprint, since, reason, tries_again_at) "
-        "VALUES (%(owner)s, %(reference)s, %(fingerprint)s, now(), %(reason)s, now() + %(after)s) "
+        "VALUES (%(owner)s, %(reference)s::text, %(fingerprint)s, now(), %(reason)s, now() + %(after)s) "
         "ON CONFLICT (owner, reference) DO UPDATE SET fingerprint = EXCLUDED.fingerprint, since = EXCLUDED.since, "
         "reason = EXCLUDED.reason, tries_again_at = EXCLUDED.tries_again_at "
         "WHERE l.fingerprint <> EXCLUDED.fingerprint RETURNING l.reference), "
         "told AS (INSERT INTO event (id, workspace_id, kind, payload, at) "
-        "SELECT %(event)s, %(workspace)s, %(kind)s, %(payload)s, now() FROM latched WHERE NOT EXISTS ("
-        "SELECT 1 FROM event e WHERE e.workspace_id = %(workspace)s AND e.at > now() - %(again)s AND e.kind = %(kind)s "
-        "AND e.payload ->> 'owner_id' = %(owner_name)s AND e.payload ->> 'credential' = %(reference)s)) "
+        "SELECT %(event)s, %(workspace)s, %(kind)s::text, %(payload)s::jsonb, now() FROM latched WHERE NOT EXISTS ("
+        "SELECT 1 FROM event e WHERE e.workspace_id = %(workspace)s AND e.at > now() - %(again)s AND e.kind = %(kind)s::text "
+        "AND e.payload ->> 'owner_id' = %(owner_name)s::text AND e.payload ->> 'credential' = %(reference)s::text)) "
         "SELECT reference FROM latched",
         {
             "owner": owner_id,
@@ -314,10 +329,10 @@ def accept_credential(*, owner_id: UUID, reference: str, fingerprint: bytes) -> 
     )
 
 
+_LATER = "greatest(coalesce(%(until)s::timestamptz, now()), now()) + %(at_least)s + random() * %(over)s"
 _MOVED = (
-    "UPDATE schedule SET claimed_until = NULL, next_check_at = CASE WHEN NOT known.escalated THEN least("
-    "greatest(coalesce(%(until)s, now()), now()) + %(at_least)s + random() * %(over)s, greatest(known.deadline_at, now())) "
-    "ELSE greatest(coalesce(%(until)s, now()), now()) + %(at_least)s + random() * %(over)s END"
+    "UPDATE schedule SET claimed_until = NULL, next_check_at = CASE WHEN known.escalated OR known.deadline_at <= now() "  # noqa: S608
+    f"THEN {_LATER} ELSE least({_LATER}, known.deadline_at) END"
 )
 _WAITING = (
     "SELECT o.id, o.deadline_at, o.state = 'escalated' AS escalated FROM owner ow JOIN tool t ON t.owner_id = ow.id "

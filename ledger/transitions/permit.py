@@ -15,10 +15,10 @@ from ledger.rules.decision import Decision
 from ledger.rules.facts import Facts
 from ledger.rules.items import Carry, looks_next, sent_again
 from ledger.rules.payload import shown
-from ledger.rules.permits import Granted, may_dispatch
+from ledger.rules.permits import A_HARNESS, Asker, Granted, may_dispatch
 from ledger.rules.runs import RunBudget
 from ledger.rules.stored import decision_from
-from ledger.rules.vocabulary import Action, Effect, FailureClass, State
+from ledger.rules.vocabulary import Action, Effect, FailureClass, Sender, State
 from ledger.transitions.change import Change, write
 from ledger.transitions.items import RecoveryRevision, carried_items, changed_items, recovery_revision, sooner
 from ledger.transitions.open import IDENTITY, MOST_TRIES, attempt_facts, attempt_row
@@ -40,7 +40,7 @@ class Permitted:
     """Of a batch: the keys of the items that the attempt carries."""
 
 
-def request_permit(*, held: Held, actor: str) -> Permitted | Decision | None:
+def request_permit(*, held: Held, actor: str, asker: Asker = A_HARNESS) -> Permitted | Decision | None:
     """Open the next attempt of an operation.
 
     Returns the permit; or the decision that refuses it, with nothing written; or None when the operation moved
@@ -48,11 +48,11 @@ def request_permit(*, held: Held, actor: str) -> Permitted | Decision | None:
     """
     run: RunBudget | None = None
     for _ in range(MOST_TRIES):
-        terms = _terms(held, run)
+        terms = _terms(held, run, asker)
         if isinstance(terms, Decision):
             return terms
         try:
-            return _open_attempt(held, terms, actor=actor)
+            return _open_attempt(held, terms, actor=actor, sender=asker.sender)
         except IntegrityError as error:
             law = constraint_of(error)
             # Somebody took the attempt or the identity in the same moment: read again, the rules have the sentence.
@@ -64,7 +64,7 @@ def request_permit(*, held: Held, actor: str) -> Permitted | Decision | None:
     return None
 
 
-def _terms(held: Held, run: RunBudget | None) -> Granted | Decision:
+def _terms(held: Held, run: RunBudget | None, asker: Asker) -> Granted | Decision:
     holder: str | None = None
     tries: Tries | None = None
     if held.identity_digest is not None and not held.holds_identity and not held.distinct_intent:
@@ -91,10 +91,11 @@ def _terms(held: Held, run: RunBudget | None) -> Granted | Decision:
         now=held.now,
         run=run,
         tries=tries,
+        asker=asker,
     )
 
 
-def _open_attempt(held: Held, terms: Granted, *, actor: str) -> Permitted | Decision | None:
+def _open_attempt(held: Held, terms: Granted, *, actor: str, sender: Sender) -> Permitted | Decision | None:
     facts, now = held.facts, held.now
     number = len(facts.attempts) + 1
     revised: RecoveryRevision | None = None
@@ -104,7 +105,9 @@ def _open_attempt(held: Held, terms: Granted, *, actor: str) -> Permitted | Deci
             return _nothing_to_send(facts)
         held, facts = _at(held, revised, terms.carry)
     key = idempotency_key(held.contract, operation_id=facts.operation_id, revision=facts.revision)
-    row = attempt_row(terms, number=number, revision=facts.revision, key=key, principal=facts.principal, now=now)
+    row = attempt_row(
+        terms, number=number, revision=facts.revision, key=key, principal=facts.principal, now=now, sender=sender
+    )
     takes_identity = held.identity_digest is not None and not held.distinct_intent
     effect = Effect.NONE if facts.is_read else Effect.UNKNOWN
     columns: dict[str, Any] = {
@@ -112,6 +115,7 @@ def _open_attempt(held: Held, terms: Granted, *, actor: str) -> Permitted | Deci
         "effect": effect,
         "holds_identity": takes_identity,
         "retries": _used(held, "retries") + (1 if terms.kind == "retry" else 0),
+        "polls": _used(held, "polls") + (1 if terms.kind == "replay" else 0),
         "first_sent_at": facts.first_sent_at or now,
         "clean_reads": 0,
         "absence_since": None,

@@ -1,7 +1,7 @@
 """Record what a harness saw of one of its attempts."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
@@ -10,13 +10,15 @@ from django.db import IntegrityError
 from ledger.errors import LawBroken, constraint_of
 from ledger.identifiers import new_id
 from ledger.queries.facts import Held
-from ledger.rules.attempts import Word, attempt_after, running
+from ledger.rules.attempts import Word, attempt_after, covered, running, stored_for_all
 from ledger.rules.decision import Decision
 from ledger.rules.evidence import join_effects, may_assert
-from ledger.rules.facts import AttemptFacts
+from ledger.rules.facts import AttemptFacts, ItemFacts
+from ledger.rules.items import attempt_effect, join_items, settled
 from ledger.rules.payload import raw
 from ledger.rules.vocabulary import Effect, EffectKind, FailureClass, Proof, Speaker, State, Verification
 from ledger.transitions.change import Change, write
+from ledger.transitions.items import changed_items, check_assertions, next_look
 from ledger.transitions.settle import after, moved
 
 
@@ -44,8 +46,12 @@ class Report:
     """The contract's receipt members that the answer showed."""
     word: Word = Word.ANSWER
     """How it belongs to the attempt."""
+    items: tuple[ItemFacts, ...] = ()
+    """Of a batch: every item as it stands with the report."""
     key_in_use: bool = False
     """The owner says that a request with the attempt's key is running."""
+    stored: bool = False
+    """The owner says that it keeps this answer under the attempt's key: it is the answer to each request with it."""
 
 
 def attempts_with(*, held: Held, report: Report) -> tuple[AttemptFacts, ...]:
@@ -59,8 +65,21 @@ def attempts_with(*, held: Held, report: Report) -> tuple[AttemptFacts, ...]:
         now=held.now,
         word=report.word,
     )
+    if report.items:
+        effect, proof = attempt_effect(report.items, number=told.number)
+        told = replace(told, effect=effect, proof=proof)
     attempts = tuple(told if attempt.number == told.number else attempt for attempt in held.facts.attempts)
+    if _answers_all(held=held, report=report):
+        return covered(attempts, effect=report.effect, proof=report.proof)
     return running(attempts, key=told.idempotency_key) if report.key_in_use else attempts
+
+
+def effect_with(*, held: Held, report: Report, attempts: tuple[AttemptFacts, ...]) -> Effect:
+    """The operation's effect with the report counted in, which `attempts` have already."""
+    if report.items:
+        return join_items(report.items)
+    # Absence that has been graded stands in the attempts already; one still being counted proves nothing yet.
+    return join_effects(attempts=attempts, absence_since=None, kind=held.facts.kind)
 
 
 def record_observation(*, held: Held, report: Report, decision: Decision, actor: str) -> Held | None:
@@ -78,8 +97,7 @@ def record_observation(*, held: Held, report: Report, decision: Decision, actor:
         raise LawBroken(f"{report.speaker} may not assert {report.effect} with proof {report.proof}")
     attempts = attempts_with(held=held, report=report)
     told = next(attempt for attempt in attempts if attempt.number == report.attempt.number)
-    # Absence that has been graded stands in the attempts already; one still being counted proves nothing yet.
-    effect = join_effects(attempts=attempts, absence_since=None, kind=facts.kind)
+    effect = effect_with(held=held, report=report, attempts=attempts)
     columns: dict[str, Any] = {
         "network_attempts": _counted(held, "network_attempts") + report.network_attempts,
         "cost": _counted(held, "cost") + report.cost,
@@ -97,6 +115,15 @@ def record_observation(*, held: Held, report: Report, decision: Decision, actor:
     else:
         step, next_check_at = after(held=held, decision=decision, effect=effect, now=held.now)
         columns |= step
+    items = report.items or facts.items
+    check_assertions(facts.items, items, speaker=report.speaker)
+    if columns.get("state") is State.SETTLED:
+        items = settled(items, verification=columns.get("verification", facts.verification))
+    next_check_at = next_look(
+        replace(facts, attempts=attempts, items=items),
+        state=columns.get("state", facts.state),
+        next_check_at=next_check_at,
+    )
     original = new_id()
     change = Change(
         id=held.id,
@@ -118,7 +145,11 @@ def record_observation(*, held: Held, report: Report, decision: Decision, actor:
             "failure_class": told.failure_class.value if told.failure_class else None,
             "network_attempts": told.network_attempts,
         },
+        **changed_items(facts.items, items),
         running={"number": told.number, "idempotency_key": told.idempotency_key} if report.key_in_use else None,
+        covers={"effect": report.effect.value, "proof": report.proof.value if report.proof else None}
+        if _answers_all(held=held, report=report)
+        else None,
         originals=({"id": original, "kind": "observation", "body": report.body},),
         evidence=(
             {
@@ -147,7 +178,14 @@ def record_observation(*, held: Held, report: Report, decision: Decision, actor:
         raise
     if version is None:
         return None
+    held = replace(held, facts=replace(facts, items=items))
     return moved(held=held, version=version, columns=columns, attempts=attempts, next_check_at=next_check_at)
+
+
+def _answers_all(*, held: Held, report: Report) -> bool:
+    """A refusal that the owner kept under the key refused every request that carried it."""
+    refused = report.stored and report.effect is Effect.NONE and not report.items
+    return refused and stored_for_all(held.facts.attempts, told=report.attempt)
 
 
 def _another_in_flight(attempts: tuple[AttemptFacts, ...]) -> bool:

@@ -2,11 +2,15 @@
 
 from typing import Any
 
+import orjson
+
 from ledger.identifiers import new_id
 from ledger.queries.facts import Held
+from ledger.rules.items import looks_next
 from ledger.rules.payload import canonical, digest_of, raw
 from ledger.rules.revisions import BUDGET, RevisionKind
 from ledger.transitions.change import Change, write
+from ledger.transitions.items import sooner
 
 
 def revise(
@@ -18,11 +22,12 @@ def revise(
     field: str | None,
     reason: str,
     actor: str,
+    keys: tuple[str, ...] = (),
 ) -> int | None:
     """Add the next revision with its payload and digest; the harness asks for its permit afterwards. One transaction.
 
     The caller asked `ledger.rules.revisions.may_revise` first. `identity_digest` is the new payload's: it differs from
-    the row's only where every member makes the intent. Returns the new version; None when the operation moved since
+    the row's only where every member makes the intent. `keys`: of a batch, the items that it carries. Returns the new version; None when the operation moved since
     `held` was read.
 
     Raises:
@@ -49,7 +54,7 @@ def revise(
                 "first_sent_at": None,
                 "decision": {},
             },
-            next_check_at=facts.deadline_at,
+            next_check_at=sooner(facts.deadline_at, looks_next(facts)),
             said={"kind": kind.value, "reason": reason, "field": field},
             originals=({"id": original, "kind": "payload", "body": body.decode()},),
             revision={
@@ -59,6 +64,7 @@ def revise(
                 "kind": kind.value,
                 "reason": reason,
                 "field": field,
+                "keys": orjson.dumps(keys).decode() if keys else None,
                 "created_at": held.now,
             },
         )

@@ -18,17 +18,29 @@ CLAIM = timedelta(seconds=float(os.environ.get("ASCERTAIN_CLAIM_SECONDS", "30"))
 wait for its end) only lets two workers ask the owner for the same operation, and one of them records."""
 
 
+SEEN = 4
+"""Times as many due rows are seen as are claimed, so that owners take turns."""
+
+
 def claim_due(*, most: int, claim: timedelta = CLAIM) -> list[UUID]:
-    """Take up to `most` operations whose time has come and that nobody holds. One statement, SKIP LOCKED: two
-    sweeps never take the same row, and neither waits for the other."""
+    """Take up to `most` operations whose time has come and that nobody holds, those of one owner together.
+
+    One statement, SKIP LOCKED: two sweeps never take the same row, and neither waits for the other. Where more are due
+    than are taken, owners take turns: the flood of one does not keep another's waiting.
+    """
     rows = execute(
-        "WITH due AS (SELECT operation FROM schedule WHERE next_check_at <= now() "
-        "AND (claimed_until IS NULL OR claimed_until <= now()) ORDER BY next_check_at LIMIT %(most)s FOR UPDATE SKIP LOCKED) "
+        "WITH seen AS MATERIALIZED (SELECT operation, next_check_at FROM schedule WHERE next_check_at <= now() "
+        "AND (claimed_until IS NULL OR claimed_until <= now()) ORDER BY next_check_at LIMIT %(seen)s), "
+        "turns AS (SELECT seen.operation, t.owner_id, row_number() OVER (PARTITION BY t.owner_id ORDER BY next_check_at) AS turn "
+        "FROM seen JOIN operation o ON o.id = seen.operation JOIN tool t ON t.id = o.tool_id), "
+        "chosen AS MATERIALIZED (SELECT operation, owner_id FROM turns ORDER BY turn LIMIT %(most)s), "
+        "due AS MATERIALIZED (SELECT s.operation, chosen.owner_id FROM schedule s JOIN chosen ON chosen.operation = s.operation "
+        "WHERE s.next_check_at <= now() AND (s.claimed_until IS NULL OR s.claimed_until <= now()) FOR UPDATE OF s SKIP LOCKED) "
         "UPDATE schedule SET claimed_until = now() + %(claim)s FROM due WHERE schedule.operation = due.operation "
-        "RETURNING schedule.operation",
-        {"most": most, "claim": claim},
+        "RETURNING schedule.operation, due.owner_id",
+        {"most": most, "seen": most * SEEN, "claim": claim},
     )
-    return [row[0] for row in rows]
+    return [row[0] for row in sorted(rows, key=lambda row: str(row[1]))]
 
 
 def release(*, ids: list[UUID]) -> None:

@@ -10,6 +10,7 @@ from ledger.queries.facts import Held
 from ledger.rules.decision import Decision
 from ledger.rules.facts import AttemptFacts
 from ledger.rules.lifecycle import state_after
+from ledger.rules.senders import sender_of
 from ledger.rules.vocabulary import Effect, Outcome, State, Verification
 from ledger.transitions.change import stored_decision
 
@@ -24,7 +25,12 @@ def after(*, held: Held, decision: Decision, effect: Effect, now: datetime) -> t
         raise LawBroken(f"decided for effect {decision.effect_status}, but the evidence says {effect}")
     facts = held.facts
     state, outcome = state_after(
-        action=decision.recovery_action, effect=effect, kind=facts.kind, not_before=decision.not_before, now=now
+        action=decision.recovery_action,
+        effect=effect,
+        kind=facts.kind,
+        not_before=decision.not_before,
+        now=now,
+        sender=sender_of(facts=facts, contract=held.contract, decision=decision),
     )
     columns: dict[str, Any] = {
         "state": state,

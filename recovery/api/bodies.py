@@ -34,7 +34,8 @@ class NewOperation(Strict):
     attempt: bool = False
     """Ask for the first permit in the same transaction."""
     deadline_at: AwareDatetime | None = Field(default=None, strict=False)
-    items: list[dict[str, Any]] | None = None
+    items: list[dict[str, Any] | str | int] | None = None
+    """Of a batch: its items, where they do not stand in the payload already."""
     principal: Annotated[str, StringConstraints(max_length=120, pattern=r"^[^\x00]*$")] | None = None
     agent: Agent | None = None
     trace_id: Annotated[str, StringConstraints(max_length=128, pattern=r"^[^\x00]*$")] | None = None

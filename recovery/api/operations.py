@@ -12,11 +12,12 @@ from ledger.queries.facts import Held, held_by_name
 from ledger.queries.filters import CursorInvalid, FilterInvalid, parse_cursor, parse_filter
 from ledger.queries.operations import evidence_of, operation_page
 from ledger.rules.arguments import ArgumentProblem
-from ledger.rules.contract import check_arguments, identity_members
+from ledger.rules.batch_payload import ItemsInvalid, items_in, with_items
+from ledger.rules.contract import Contract, check_arguments, identity_members
 from ledger.rules.decision import Decision
 from ledger.rules.durations import LONGEST as LONGEST_SPAN
 from ledger.rules.payload import NotCanonical, canonical, digest, digest_of, raw
-from ledger.rules.vocabulary import Scope
+from ledger.rules.vocabulary import EffectKind, Scope
 from ledger.transitions.open import Intent, held_of, open_operation
 from ledger.transitions.permit import Permitted, request_permit
 from recovery.api import shapes
@@ -27,7 +28,7 @@ from recovery.api.read_results import result_of
 from recovery.api.waiting import LONGEST, Full, wait_for_change
 from recovery.judgement.dialects import Dialect
 from recovery.judgement.reading import ObservationInvalid
-from recovery.report import MOST_TRIES, Contended, NoSuchAttempt, attempt_number, report
+from recovery.report import MOST_TRIES, Contended, NoSuchAttempt, NotTheSender, attempt_number, report
 
 router = Router(tags=["operations"])
 
@@ -183,6 +184,13 @@ def report_observation(request: HttpRequest, operation_id: str, attempt_id: str)
             message="The operation has no such attempt.",
             hint="Report on an attempt_id that a permit named.",
         ) from error
+    except NotTheSender as error:
+        raise Refusal(
+            status=409,
+            code="NOT_THE_SENDER",
+            message="Ascertain sent this attempt itself and records what it saw. Nothing was recorded.",
+            hint="Report only on attempts that a permit gave to you; read the operation for this one.",
+        ) from error
     except ObservationInvalid as error:
         raise Refusal(
             status=422,
@@ -227,14 +235,7 @@ def _intent(body: NewOperation, caller: Caller) -> Intent:
             field="tool",
         )
     contract = contract_by_id(caller.contract_id)
-    if body.items is not None:
-        raise Refusal(
-            status=422,
-            code="ITEMS_NOT_TAKEN",
-            message="This tool's contract takes no items.",
-            hint="Leave `items` out; batch tools need a contract with effect batch.",
-            field="items",
-        )
+    stated, keys = _batch(body, contract)
     principal = body.principal or ""
     if caller.principals and principal not in caller.principals:
         raise Refusal(
@@ -245,14 +246,14 @@ def _intent(body: NewOperation, caller: Caller) -> Intent:
             field="principal",
         )
     try:
-        payload = canonical(body.payload)
-        identity = identity_members(contract, body.payload)
+        payload = canonical(stated)
+        identity = identity_members(contract, stated)
         identity_digest = digest(identity) if identity is not None else None
         agent = body.agent.model_dump(exclude_unset=True) if body.agent else None
         canonical(agent)
     except NotCanonical as error:
         raise not_canonical(error, under="payload") from error
-    if (problem := check_arguments(contract, body.payload)) is not None:
+    if (problem := check_arguments(contract, stated)) is not None:
         raise argument_invalid(problem)
     deadline_at = body.deadline_at or caller.now + contract.deadline
     if deadline_at > caller.now + LONGEST_SPAN:
@@ -290,6 +291,37 @@ def _intent(body: NewOperation, caller: Caller) -> Intent:
         deadline_at=deadline_at,
         reconcile_until=caller.now + contract.reconcile_until,
         wants_permit=body.attempt,
+        item_keys=keys,
+    )
+
+
+def _batch(body: NewOperation, contract: Contract) -> tuple[Any, tuple[str, ...]]:
+    """The payload with the items in it, and their keys; a tool that takes one thing at a time has none."""
+    if contract.effect is not EffectKind.BATCH:
+        if body.items is not None:
+            raise Refusal(
+                status=422,
+                code="ITEMS_NOT_TAKEN",
+                message="This tool's contract takes no items.",
+                hint="Leave `items` out; batch tools need a contract with effect batch.",
+                field="items",
+            )
+        return body.payload, ()
+    try:
+        payload = with_items(contract, body.payload, body.items) if body.items is not None else body.payload
+        return payload, tuple(items_in(contract, payload))
+    except ItemsInvalid as error:
+        raise items_invalid(error) from error
+
+
+def items_invalid(error: ItemsInvalid) -> Refusal:
+    """The items of a batch cannot be told apart."""
+    return Refusal(
+        status=422,
+        code="ITEMS_INVALID",
+        message=f"{error.field} {error.sentence}",
+        hint=f"Correct {error.field} and record it again. Nothing was recorded.",
+        field=error.field,
     )
 
 
@@ -336,7 +368,13 @@ def _permit(held: Held, caller: Caller) -> Permitted | tuple[Held, Decision]:
 
 
 def _permitted(answer: Permitted, *, dialect: Dialect, status: int) -> HttpResponse:
-    permit = shapes.permit(answer.terms, held=answer.held, attempt_id=answer.attempt_id, key=answer.idempotency_key)
+    permit = shapes.permit(
+        answer.terms,
+        held=answer.held,
+        attempt_id=answer.attempt_id,
+        key=answer.idempotency_key,
+        payload=answer.payload,
+    )
     data = shapes.operation(answer.held, dialect=dialect, permit=permit)
     return ok({**data, **permit}, status=status)
 

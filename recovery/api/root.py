@@ -17,6 +17,7 @@ from psycopg_pool import PoolTimeout
 from recovery.api.classify import router as classify
 from recovery.api.envelope import Refusal, refused
 from recovery.api.intake import too_large
+from recovery.api.notifications import router as notifications
 from recovery.api.operations import router as operations
 from recovery.api.revisions import router as revisions
 from recovery.api.runs import router as runs
@@ -115,6 +116,7 @@ api.add_router("", operations)
 api.add_router("", revisions)
 api.add_router("", classify)
 api.add_router("", runs)
+api.add_router("", notifications)
 
 
 @api.exception_handler(Refusal)

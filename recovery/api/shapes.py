@@ -8,13 +8,14 @@ from ledger.queries.facts import Held
 from ledger.queries.operations import EvidenceRow, ListedOperation
 from ledger.rules.contract import dispatch_headers
 from ledger.rules.decision import Decision
-from ledger.rules.facts import AttemptFacts, Facts
+from ledger.rules.facts import AttemptFacts, Facts, ItemFacts
 from ledger.rules.permits import Granted
+from ledger.rules.senders import REPEATS, sender_of
 from ledger.rules.stored import decision_from
-from ledger.rules.vocabulary import Action, State
+from ledger.rules.vocabulary import Action, Sender, State
 from recovery.api.envelope import rfc3339
 from recovery.judgement.dialects import Dialect
-from recovery.judgement.wire import written_decision
+from recovery.judgement.wire import while_ascertain_sends, written_decision
 
 WAIT_SECONDS = 30
 
@@ -48,7 +49,7 @@ def operation(
         "changed_at": rfc3339(held.changed_at),
         "deadline_at": rfc3339(facts.deadline_at),
         "attempts": [_attempt(attempt) for attempt in facts.attempts],
-        "items": [],
+        "items": [_item(item, held, evidence, dialect) for item in facts.items],
         "approval": None,
         "result": result,
         "evidence": [_evidence(row) for row in evidence],
@@ -76,9 +77,16 @@ def listed(row: ListedOperation) -> dict[str, Any]:
     }
 
 
-def permit(terms: Granted, *, held: Held, attempt_id: str, key: str | None) -> dict[str, Any]:
-    """A permit to dispatch: which attempt, with which headers, until when."""
+def permit(
+    terms: Granted, *, held: Held, attempt_id: str, key: str | None, payload: Any = None
+) -> dict[str, Any]:
+    """A permit to dispatch: which attempt, with which headers, until when; of a batch, which items. `payload` is what
+    to send where only a part of the batch is sent again."""
     attempt = held.facts.attempts[-1]
+    carried = terms.carry.licences if terms.carry is not None else {}
+    batch = {"items": [item.key for item in held.facts.items if item.number in carried]} if carried else {}
+    if payload is not None:
+        batch["payload"] = payload
     return {
         "attempt_id": attempt_id,
         "idempotency_key": key,
@@ -88,6 +96,7 @@ def permit(terms: Granted, *, held: Held, attempt_id: str, key: str | None) -> d
         "timeout_ms": terms.timeout_ms,
         "lapses_at": rfc3339(terms.lapses_at),
         "licence": terms.licence,
+        **batch,
     }
 
 
@@ -96,6 +105,9 @@ def decision(told: Decision | None, *, held: Held, dialect: Dialect) -> dict[str
     if told is None:
         return None
     facts = held.facts
+    if facts.state is State.WAITING and told.recovery_action in REPEATS:
+        by = sender_of(facts=facts, contract=held.contract, decision=told)
+        told = while_ascertain_sends(told) if by is Sender.WORKER else told
     at = told.not_before or held.next_check_at
     attempt = facts.last_attempt
     return written_decision(
@@ -118,7 +130,8 @@ def _ask_again(told: Decision, facts: Facts, at: datetime | None) -> dict[str, A
 def _attempt(attempt: AttemptFacts) -> dict[str, Any]:
     return {
         "attempt_id": attempt.attempt_id,
-        "kind": "retry" if attempt.licence or attempt.number > 1 else "dispatch",
+        "kind": attempt.kind,
+        "sender": attempt.sender,
         "revision": attempt.revision,
         "licence": attempt.licence,
         "effect": attempt.effect,
@@ -127,6 +140,22 @@ def _attempt(attempt: AttemptFacts) -> dict[str, Any]:
         "lapses_at": rfc3339(attempt.lapses_at),
         "closed_at": rfc3339(attempt.closed_at),
         "failure_class": attempt.failure_class,
+    }
+
+
+def _item(item: ItemFacts, held: Held, evidence: Sequence[EvidenceRow], dialect: Dialect) -> dict[str, Any]:
+    carried = {each.attempt for each in item.attempts}
+    return {
+        "key": item.key,
+        "effect": item.effect,
+        "verification": item.verification,
+        "outcome": item.outcome,
+        "licence": item.licence,
+        "decision": decision(item.decision, held=held, dialect=dialect),
+        "attempts": [f"attempt-{number:02d}" for number in sorted(carried)],
+        "evidence": [
+            row.evidence_id for row in evidence if row.attempt in carried or item.key in row.detail.get("keys", ())
+        ],
     }
 
 

@@ -33,6 +33,19 @@ from recovery.client.errors import (
 from recovery.client.models import Attempt, Decision, Operation, Permit
 from recovery.client.passage import Phase
 from recovery.client.prompt import SYSTEM_PROMPT
+from recovery.client.reader import (
+    AsyncHttpPages,
+    HttpPages,
+    PageRequest,
+    Pages,
+    ReadFailed,
+    ReadLimits,
+    ReadOutcome,
+    ReadStop,
+    ReadTask,
+    read_pages,
+    read_pages_async,
+)
 
 __all__ = [
     "SYSTEM_PROMPT",
@@ -40,12 +53,14 @@ __all__ = [
     "AscertainError",
     "AsyncAscertain",
     "AsyncGuardedOperation",
+    "AsyncHttpPages",
     "Attempt",
     "BusyError",
     "Clock",
     "ConflictError",
     "Decision",
     "GuardedOperation",
+    "HttpPages",
     "InvalidError",
     "NoPermitError",
     "NotAllowedError",
@@ -53,12 +68,21 @@ __all__ = [
     "Operation",
     "OperationMismatchError",
     "OperationNotFoundError",
+    "PageRequest",
+    "Pages",
     "Patience",
     "Permit",
     "PermitSpentError",
     "Phase",
+    "ReadFailed",
+    "ReadLimits",
+    "ReadOutcome",
+    "ReadStop",
+    "ReadTask",
     "RefusedError",
     "ReportNotDeliveredError",
     "TooLateError",
     "UnreachableError",
+    "read_pages",
+    "read_pages_async",
 ]

@@ -23,6 +23,10 @@ class Permit(Answered):
     """By Ascertain's clock. After it the call must not be sent any more."""
     timeout_ms: int = Field(default=30_000, gt=0)
     """The whole call, from the first byte to the last of the answer."""
+    items: list[str] | None = None
+    """Of a batch: the keys of the items that the call carries."""
+    payload: Any = None
+    """Of a batch that is sent again in part: send this, not what the operation began with."""
 
     @property
     def timeout(self) -> float:

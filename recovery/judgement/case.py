@@ -8,9 +8,13 @@ from typing import Final
 
 from ledger.rules.budgets import spent
 from ledger.rules.contract import Contract
+from ledger.rules.contract_sections import LookupBy
 from ledger.rules.evidence import Grade
-from ledger.rules.facts import Facts
+from ledger.rules.facts import Facts, ItemFacts
+from ledger.rules.items import to_recover
 from ledger.rules.licences import may_repeat
+from ledger.rules.replays import LAST_WORDS
+from ledger.rules.senders import may_ascertain_send
 from ledger.rules.vocabulary import Action, Effect, EffectKind, FailureClass, Guarantee, Licence, Verification
 from recovery.judgement.reading import NOT_REQUESTS, Reading
 
@@ -83,6 +87,8 @@ class Case:
     failure_class: FailureClass
     code: str
     reading: Reading | None = None
+    asked_wait: timedelta | None = None
+    """The wait that the reading tells of."""
     grade: Grade | None = None
 
     @property
@@ -92,6 +98,8 @@ class Case:
     @property
     def licence(self) -> Licence | None:
         """What would license a repeat now; None when nothing does. Found out when it is asked for."""
+        if self.facts.items:
+            return next((item.licence for item in self.facts.items if item.outcome is None and item.licence is not None), None)
         found = may_repeat(facts=self.facts, contract=self.contract, now=self.now, joined=self.effect)
         return found if isinstance(found, Licence) else None
 
@@ -114,9 +122,32 @@ class Case:
 
     @property
     def can_look(self) -> bool:
-        """Whether the owner can still be asked: a way exists, and `reconcile_until` has not passed."""
+        """Whether the truth can still be learnt: a way exists, and `reconcile_until` has not passed. A replay is a way
+        as long as it is licensed; a question without a ledger is not told that from here."""
+        if not self.contract.lookup or not self._in_time_to_look:
+            return False
+        return self.can_ask or not self.in_ledger or self._can_replay
+
+    @property
+    def can_ask(self) -> bool:
+        """Whether the owner can be asked in a way that sends nothing again: also once a person has been asked."""
+        return self._in_time_to_look and any(rule.by is not LookupBy.REPLAY for rule in self.contract.lookup)
+
+    @property
+    def _in_time_to_look(self) -> bool:
         until = self.facts.reconcile_until
-        return bool(self.contract.lookup) and (until is None or self.now < until)
+        return until is None or self.now < until
+
+    @property
+    def _can_replay(self) -> bool:
+        licence = self.licence
+        allowed = may_ascertain_send(facts=self.facts, contract=self.contract, licence=licence) is None
+        return (
+            licence is Licence.KEY_IN_WINDOW
+            and allowed
+            and self.code_read not in LAST_WORDS
+            and not self.past_deadline
+        )
 
     @property
     def can_verify(self) -> bool:
@@ -125,11 +156,6 @@ class Case:
     @property
     def past_deadline(self) -> bool:
         return self.facts.deadline_at is not None and self.now >= self.facts.deadline_at
-
-    @property
-    def asked_wait(self) -> timedelta | None:
-        milliseconds = None if self.reading is None else self.reading.retry_after_ms
-        return None if milliseconds is None else timedelta(milliseconds=milliseconds)
 
     @property
     def wait_outlasts_deadline(self) -> bool:
@@ -152,6 +178,11 @@ class Case:
         return self.reading is None or self.reading.effect is Effect.UNKNOWN
 
     @property
+    def code_read(self) -> str:
+        """The code of what was just read; empty when nothing was."""
+        return "" if self.reading is None else self.reading.code
+
+    @property
     def of_a_request(self) -> bool:
         """Whether a request was reported, rather than a poll, a lookup or a check of an earlier one."""
         return self.reading is None or self.reading.kind not in NOT_REQUESTS
@@ -159,6 +190,8 @@ class Case:
     @property
     def repeats_may_add_up(self) -> bool:
         """Another request of this operation may have had an effect too, and nothing keeps the two from adding up."""
+        if self.facts.items:
+            return any(item.outcome is None and item.effect is Effect.APPLIED and _compares(item) for item in self.facts.items)
         if self.contract.idempotency.guarantee is not Guarantee.NONE or self.reading is None:
             return False
         others = sum(attempt.effect is not Effect.NONE for attempt in self.facts.attempts)
@@ -195,6 +228,16 @@ class Case:
         return self.facts.kind is EffectKind.BATCH or not self.in_ledger
 
     @property
+    def may_recover_items(self) -> bool:
+        """Whether the harness has something to do about single items; always where nobody keeps them."""
+        return self.has_items and (not self.keeps_items or to_recover(self.facts.items) > 0)
+
+    @property
+    def keeps_items(self) -> bool:
+        """Whether the ledger follows this batch item by item, each with its own decision."""
+        return bool(self.facts.items)
+
+    @property
     def to_be_checked(self) -> bool:
         """The contract wants the outcome verified, or what was seen asks for a check."""
         wanted = self.contract.verify is not None and self.facts.verification is not Verification.VERIFIED
@@ -211,3 +254,7 @@ class Case:
     def says(self, effect: Effect) -> bool:
         """Whether the reading itself says this of its attempt."""
         return self.reading is not None and self.reading.effect is effect
+
+
+def _compares(item: ItemFacts) -> bool:
+    return item.decision is not None and item.decision.recovery_action is Action.RECONCILE

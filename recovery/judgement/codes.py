@@ -17,6 +17,7 @@ class Code(StrEnum):
     KEY_IN_USE = "KEY_IN_USE"
     KEY_REUSED = "KEY_REUSED"
     KEY_EFFECT_ENDED = "KEY_EFFECT_ENDED"
+    STORED_FAILURE = "STORED_FAILURE"
     INVALID_REQUEST = "INVALID_REQUEST"
     UNAUTHENTICATED = "UNAUTHENTICATED"
     FORBIDDEN = "FORBIDDEN"
@@ -42,6 +43,7 @@ class Code(StrEnum):
     ANSWER_NOT_RECOGNISED = "ANSWER_NOT_RECOGNISED"
     ERROR_IN_ANSWER = "ERROR_IN_ANSWER"
     PARTIAL_RESULT = "PARTIAL_RESULT"
+    ITEM_NOT_ACCOUNTED_FOR = "ITEM_NOT_ACCOUNTED_FOR"
     OUTCOME_UNKNOWN = "OUTCOME_UNKNOWN"
     TOOL_FAILED = "TOOL_FAILED"
     PROCESS_FAILED = "PROCESS_FAILED"
@@ -87,6 +89,7 @@ SENTENCES: Final[Mapping[str, str]] = MappingProxyType(
         Code.KEY_IN_USE: "An earlier request with the same key is still running at the owner.",
         Code.KEY_REUSED: "The owner knows this key from a request with other contents.",
         Code.KEY_EFFECT_ENDED: "The owner says that what was made under this key has ended since.",
+        Code.STORED_FAILURE: "The owner repeats the failure that it keeps under this key.",
         Code.INVALID_REQUEST: "The owner refused the request because of its contents.",
         Code.UNAUTHENTICATED: "The owner did not accept the credential.",
         Code.FORBIDDEN: "The owner refused: this is outside the present permissions.",
@@ -112,6 +115,7 @@ SENTENCES: Final[Mapping[str, str]] = MappingProxyType(
         Code.ANSWER_NOT_RECOGNISED: "The answer is none that is known for this tool.",
         Code.ERROR_IN_ANSWER: "The answer reports an error inside a success.",
         Code.PARTIAL_RESULT: "Some parts went through and others did not.",
+        Code.ITEM_NOT_ACCOUNTED_FOR: "The answer names other items and not this one.",
         Code.OUTCOME_UNKNOWN: "Whoever answered says that the outcome is unknown.",
         Code.TOOL_FAILED: "The tool answered with an error of its own.",
         Code.PROCESS_FAILED: "The program ended without a result that can be read.",

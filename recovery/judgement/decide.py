@@ -15,7 +15,7 @@ passing licenses nothing.
 """
 
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final
 
 from ledger.rules.budgets import cap, next_poll, next_retry, spent
@@ -69,6 +69,7 @@ def _answered(reading: Reading, facts: Facts, effect: Effect, contract: Contract
         failure_class=_UNKNOWN if open_before else reading.failure_class,
         code=Code.EARLIER_ATTEMPT_OPEN if open_before else reading.code,
         reading=reading,
+        asked_wait=None if reading.retry_after_ms is None else timedelta(milliseconds=reading.retry_after_ms),
     )
 
 
@@ -102,6 +103,28 @@ def decide_lookup(
     if not grade.reasons or lookup.answer == LookupOutcome.FOUND:
         return decision
     return replace(decision, message=f"{decision.message} {grade.reasons[0]}")
+
+
+def decide_notice(
+    *, grade: Grade, facts: Facts, effect: Effect, contract: Contract, now: datetime, roll: float = 0.5
+) -> Decision:
+    """The next step after the owner told us something by itself: what a lookup with the same answer would come to.
+    Nobody was asked, so no poll is counted."""
+    absent = effect is Effect.NONE
+    return _decision(
+        Case(
+            occasion=Occasion.LOOKUP,
+            facts=facts,
+            effect=effect,
+            is_read=facts.is_read,
+            contract=contract,
+            now=now,
+            roll=roll,
+            failure_class=FailureClass.TRANSIENT if absent else _UNKNOWN,
+            code=Code.ABSENT if absent else Code.ABSENCE_NOT_PROVED,
+            grade=grade,
+        )
+    )
 
 
 def decide_check(
@@ -155,6 +178,26 @@ def decide_limits(
             roll=roll,
             failure_class=_UNKNOWN if open_effect else FailureClass.FATAL,
             code=Code.DEADLINE_PASSED if deadline else Code.POLLS_ENDED,
+        )
+    )
+
+
+def decide_nobody_to_ask(
+    *, facts: Facts, effect: Effect, contract: Contract, now: datetime, roll: float = 0.5
+) -> Decision:
+    """What it means that no way to learn the truth is left: the owner may have forgotten the key, or has said all that
+    it will say under it."""
+    return _decision(
+        Case(
+            occasion=Occasion.LIMIT,
+            facts=facts,
+            effect=effect,
+            is_read=facts.is_read,
+            contract=contract,
+            now=now,
+            roll=roll,
+            failure_class=_UNKNOWN,
+            code=Code.NOBODY_TO_ASK,
         )
     )
 
@@ -225,7 +268,7 @@ def _not_before(case: Case, action: Action) -> datetime | None:
     if action not in _TIMED:
         return case.now + case.asked_wait if case.asked_wait and action in _NEW_DISPATCH else None
     checks = case.effect is Effect.APPLIED and case.contract.verify is not None
-    if action is Action.ESCALATE and not case.can_look and not checks:
+    if action is Action.ESCALATE and not case.can_ask and not checks:
         return None
     at = next_poll(
         contract=case.contract,

@@ -10,6 +10,7 @@ The effect is told before the class: while it is open nobody may read the answer
 | effect or class partial                         | fatal         | PARTIAL           | PARTIAL: stop         |
 | class verification                              | fatal         | UNVERIFIED        | UNVERIFIED: stop      |
 | transient, and a repeat is licensed (or a read) | transient     | the decision's    | TRANSIENT: retry      |
+| transient, and Ascertain itself sends it again  | fatal         | PENDING           | PENDING: stop         |
 | invalid_request                                 | validation    | the decision's    | VALIDATION: repair    |
 | authorization                                   | permission    | the decision's    | PERMISSION: authorize |
 | not_found                                       | business_rule | the decision's    | NOT_FOUND: replace    |
@@ -41,6 +42,11 @@ _OPEN_CODES: Final[Mapping[Effect, str]] = {
     Effect.UNKNOWN: OUTCOME_UNKNOWN,
     Effect.PENDING: "PENDING",
     Effect.PARTIAL: "PARTIAL",
+}
+_WHAT: Final[Mapping[Effect, str]] = {
+    Effect.UNKNOWN: "Whether this happened is unknown",
+    Effect.PENDING: "This is accepted and still running",
+    Effect.PARTIAL: "Only a part of this happened",
 }
 _FIVE: Final[Mapping[FailureClass, str]] = {
     FailureClass.INVALID_REQUEST: "validation",
@@ -144,6 +150,8 @@ def _code(decision: Decision) -> str:
         return _OPEN_CODES[decision.effect_status]
     if decision.failure_class is FailureClass.VERIFICATION:
         return "UNVERIFIED"
+    if decision.failure_class is FailureClass.TRANSIENT and decision.recovery_action is Action.WAIT:
+        return "PENDING"
     return "PARTIAL" if decision.failure_class is FailureClass.PARTIAL else decision.code
 
 
@@ -151,11 +159,7 @@ def _message(decision: Decision, *, operation_id: str, ask_again_at: datetime | 
     """The decision's sentence; for an open effect: that it is open, the id, not to repeat it, and when to ask."""
     if not _open(decision):
         return decision.message
-    what = {
-        Effect.UNKNOWN: "Whether this happened is unknown",
-        Effect.PENDING: "This is accepted and still running",
-        Effect.PARTIAL: "Only a part of this happened",
-    }[decision.effect_status]
+    what = _WHAT[decision.effect_status]
     when = f"at {_written(ask_again_at)}" if ask_again_at is not None else "later"
     which = f" (operation {operation_id})" if operation_id else ""
     return f"{what}{which}. Do not repeat the call. Ask again for this operation {when}."

@@ -20,6 +20,7 @@ Status 402, 423 and the like have their documented meaning; a status that is not
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -296,6 +297,7 @@ _ENDINGS = re.compile(r"(exception|error|fault)$")
 _CODE_SHAPE = re.compile(r"[A-Za-z][A-Za-z0-9_.:/#-]{1,127}", re.ASCII)
 
 
+@lru_cache(maxsize=4096)
 def plain_code(code: str) -> str:
     """A code without case, namespace, separators and the ending Exception, Error or Fault."""
     last = code.split(":http", 1)[0].rstrip("/").rsplit("#", 1)[-1].rsplit("/", 1)[-1].rsplit(":", 1)[-1]
@@ -506,12 +508,20 @@ _PROXY_ERROR = re.compile(r";\s*error=\"?([a-z_]{1,60})")
 _SQUID_NOT_REACHED: Final = frozenset({"ERR_CONNECT_FAIL", "ERR_DNS_FAIL", "ERR_ACCESS_DENIED", "ERR_CANNOT_FORWARD"})
 
 
+_GATEWAY_MARKS: Final = frozenset(
+    {"cf-ray", "cf-mitigated", "proxy-status", "x-envoy-overloaded", "x-squid-error", "x-vercel-error",
+     "x-kong-response-latency"}
+)  # fmt: skip
+
+
 def gateway_meaning(*, status: int, headers: Mapping[str, Any]) -> Meaning | None:
     """What a gateway says when its documented mark shows that it spoke; None when nothing shows that one did.
 
     Cloudflare puts its name on the owner's answers too, so there only its own 52x statuses count.
     """
     server = str(headers.get("server", "")).lower()[:60]
+    if _GATEWAY_MARKS.isdisjoint(headers) and not server.startswith(("cloudflare", "awselb/")):
+        return None
     cloudflare = server == "cloudflare" or "cf-ray" in headers
     if cloudflare and status in (521, 523, 525, 526):
         return _not_reached("Cloudflare 5xx errors")

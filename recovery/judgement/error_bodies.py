@@ -44,9 +44,9 @@ class Tells(StrEnum):
     """Declared or begun as JSON, and broken or cut."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class ErrorBody:
-    """A body, read."""
+    """A body, read. Nothing writes to it; not frozen for the reason of `conclude.Seen`."""
 
     tells: Tells
     codes: tuple[str, ...] = ()
@@ -89,17 +89,23 @@ def _words(text: str) -> frozenset[str]:
 _MUST_BE_TRUE: Final = frozenset(
     {"ok", "success", "succeeded", "successful", "issuccess", "issuccessful", "acknowledged"}
 )
-_MUST_BE_FALSE: Final = frozenset({"iserror", "haserror", "haserrors", "failed", "timedout"})
+_MUST_BE_FALSE: Final = _words("iserror haserror haserrors failed timedout declined denied rejected refused")
 _ERROR_MEMBERS: Final = _words(
     """
     error errors errormessage errormessages errorcode errcode errno errortype errordescription errormsg fault
     faultcode faultstring exception failure failures failurereason failurecode failed problems faileditems
-    failedrecords
+    failedrecords faults problem errorlist errordetails exceptions
     """
 )
 _STATUS_MEMBERS: Final = frozenset({"statuscode", "httpstatus", "httpstatuscode", "httpcode", "status"})
 _STATE_MEMBERS: Final = frozenset(
-    {"status", "state", "result", "outcome", "phase", "stage", "resultcode", "resulttype"}
+    {"status", "state", "result", "outcome", "phase", "stage", "resultcode", "resulttype", "ack", "returncode",
+     "responsecode", "retcode", "respcode"}
+)  # fmt: skip
+_RESULT_NUMBERS: Final = _words("resultcode returncode retcode responsecode respcode status")
+"""Members whose number says how it went, by the owner's own book: anything but a plain zero, one or 2xx is unclear."""
+_FAILURE_COUNTS: Final = _words(
+    "failurecount failedcount failcount numfailed numfailures totalfailed errorcount numerrors"
 )
 _STATE_ENDINGS: Final = ("status", "state")
 _HARMLESS: Final = frozenset({"", "0", "none", "null", "ok", "success", "false", "no", "noerror", "200", "00", "0000"})
@@ -118,14 +124,9 @@ _COUNTERS: Final = _words(
     """
 )
 _DID_IT: Final = _COUNTERS | _words(
-    "applied approved accepted saved executed committed written posted published delivered"
+    "applied approved accepted saved executed committed written posted published delivered valid isvalid"
 )
 _TRIALS: Final = frozenset({"dryrun", "simulated", "isdryrun", "validateonly", "simulation", "previewonly"})
-
-_ENDED: Final = frozenset({"done", "finished", "complete", "completed"})
-_TELLING: Final = frozenset(
-    {"code", "partial", *_MUST_BE_TRUE, *_MUST_BE_FALSE, *_ERROR_MEMBERS, *_STATUS_MEMBERS, *_STATE_MEMBERS, *_NOT_YET, *_ENDED}
-)  # fmt: skip
 
 _UNFINISHED_WORDS: Final = _words(
     """
@@ -139,7 +140,7 @@ _UNFINISHED_WORDS: Final = _words(
 _FAILED_WORDS: Final = _words(
     """
     fail failed failure error errored errors rejected refused denied declined cancelled canceled aborted expired
-    timeout crashed invalid blocked voided nok ko fatal unauthorized forbidden unavailable unsuccessful
+    timeout crashed invalid blocked voided nok ng ko fatal unauthorized forbidden unavailable unsuccessful
     undelivered bounced reverted exception
     """
 )
@@ -166,6 +167,12 @@ _FAILURE_LISTS: Final = frozenset(
         "notfound",
     }
 )
+
+_ENDED: Final = frozenset({"done", "finished", "complete", "completed"})
+_TELLING: Final = frozenset(
+    {"code", "partial", *_RESULT_NUMBERS, *_FAILURE_COUNTS, *_FAILURE_LISTS, *_MUST_BE_TRUE, *_MUST_BE_FALSE,
+     *_ERROR_MEMBERS, *_STATUS_MEMBERS, *_STATE_MEMBERS, *_NOT_YET, *_ENDED}
+)  # fmt: skip
 
 _OPERATION_HEADERS: Final = ("operation-location", "azure-asyncoperation")
 _FIELD_SHAPE = re.compile(r"[A-Za-z_$][A-Za-z0-9_$ .\-\[\]]{0,199}", re.ASCII)
@@ -277,9 +284,18 @@ def _read_object(body: Mapping[str, Any], headers: Mapping[str, Any]) -> ErrorBo
     if succeeded and failed:
         return ErrorBody(tells=Tells.PARTIAL, succeeded=succeeded, failed=failed, quoted=quoted)
     entries = _entries(body)
-    if entries is not None and all(entries):
+    if entries is not None and entries.good:
         return ErrorBody(
-            tells=Tells.PARTIAL, among_entries=True, succeeded=entries[0], failed=entries[1], quoted=quoted
+            tells=Tells.PARTIAL, among_entries=True, succeeded=entries.good, failed=entries.failing, quoted=quoted
+        )
+    if entries is not None and tells is not Tells.ERROR:
+        # Nothing but failures: the whole failed, in the words of the first.
+        return ErrorBody(
+            tells=Tells.ERROR,
+            codes=_codes(entries.first, headers),
+            source=entries.first,
+            failed=entries.failing,
+            quoted=(*quoted, *_prose(entries.first))[:5],
         )
     if tells is Tells.NOTHING and any(name in headers for name in _OPERATION_HEADERS):
         tells = Tells.UNFINISHED
@@ -319,10 +335,19 @@ def _is_count(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def _entries(body: Mapping[str, Any]) -> tuple[int, int] | None:
-    """(entries without a failure, entries with one) of the first list of objects in a body that has a failing one."""
-    data = body.get("data")
-    for holder in (body, data if isinstance(data, dict) else {}):
+@dataclass(slots=True, kw_only=True)
+class _Entries:
+    good: int
+    failing: int
+    first: Mapping[str, Any]
+    """The first that failed."""
+
+
+def _entries(body: Mapping[str, Any]) -> _Entries | None:
+    """The first list of objects in a body that has a failing one."""
+    for holder in (body, body.get("data"), body.get("result"), body.get("response")):
+        if not isinstance(holder, dict):
+            continue
         for name, value in list(holder.items())[:50]:
             if not isinstance(value, list):
                 continue
@@ -330,9 +355,9 @@ def _entries(body: Mapping[str, Any]) -> tuple[int, int] | None:
             if plain in _ERROR_MEMBERS or plain in _FAILURE_LISTS or "error" in plain:
                 continue
             entries = [entry for entry in value[:1_000] if isinstance(entry, dict)]
-            failing = sum(_told(entry)[0] is Tells.ERROR for entry in entries)
+            failing = [entry for entry in entries if _told(entry)[0] is Tells.ERROR]
             if failing and len(entries) == len(value):
-                return len(entries) - failing, failing
+                return _Entries(good=len(entries) - len(failing), failing=len(failing), first=failing[0])
     return None
 
 
@@ -416,7 +441,9 @@ def _may_tell(plain: str) -> bool:
 
 def _member(plain: str, value: Any, *, top: bool, holder: Mapping[str, Any]) -> Tells:
     if plain in _MUST_BE_TRUE and (
-        value is False or (isinstance(value, str) and value.lower() in ("false", "no", "0"))
+        value is False
+        or (isinstance(value, int) and value == 0)
+        or (isinstance(value, str) and value.lower() in ("false", "no", "0"))
     ):
         return Tells.ERROR
     if plain in _MUST_BE_FALSE and (value is True or (isinstance(value, str) and value.lower() == "true")):
@@ -429,8 +456,14 @@ def _member(plain: str, value: Any, *, top: bool, holder: Mapping[str, Any]) -> 
         return Tells.PARTIAL
     if plain.startswith(("failed", "unprocessed")) and isinstance(value, (list, dict)) and value:
         return Tells.PARTIAL
+    if plain in _FAILURE_LISTS and isinstance(value, list) and value:
+        return Tells.PARTIAL
+    if plain in _FAILURE_COUNTS and _is_count(value) and value > 0:
+        return Tells.PARTIAL
     if plain in _STATUS_MEMBERS and (number := _whole(value)) is not None and 400 <= number <= 599:
         return Tells.ERROR
+    if plain in _RESULT_NUMBERS and _unclear_number(plain, value):
+        return Tells.UNCLEAR
     if plain == "code" and top and _app_code_fails(value, holder):
         return Tells.ERROR
     if (plain in _STATE_MEMBERS or plain.endswith(_STATE_ENDINGS)) and isinstance(value, str):
@@ -438,6 +471,16 @@ def _member(plain: str, value: Any, *, top: bool, holder: Mapping[str, Any]) -> 
     if plain in _NOT_YET and value is True:
         return Tells.UNFINISHED
     return Tells.NOTHING
+
+
+def _unclear_number(plain: str, value: Any) -> bool:
+    number = _whole(value[1:] if isinstance(value, str) and value.startswith("-") else value)
+    if number is None:
+        return False
+    if plain == "status":
+        return number == 0
+    below_zero = isinstance(value, str) and value.startswith("-")
+    return below_zero or (number not in (0, 1) and not 200 <= number <= 299)
 
 
 def _app_code_fails(value: Any, holder: Mapping[str, Any]) -> bool:

@@ -16,13 +16,16 @@
 | lists of successes beside failures | `id` and the like | the list in which it stands |
 
 An item that the request names and the answer does not is unknown. Keys come from the answer first, else from the
-request by position when both have the same length.
+request by position when both have the same length. An address stands for the item that its last step names. An
+answer that names none of the request's keys is read by position only where the contract says that the owner keeps
+the order.
 """
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
+from urllib.parse import unquote
 
 from ledger.rules.vocabulary import Effect, FailureClass, Phase, Proof
 from recovery.judgement.codes import Code
@@ -144,12 +147,17 @@ _LARGEST_TEXT: Final = 256 * 1024
 
 
 def items_of(
-    *, body: Any, request: Mapping[str, Any], reported: Sequence[Any] | None = None, ours_is_open: bool = False
+    *,
+    body: Any,
+    request: Mapping[str, Any],
+    reported: Sequence[Any] | None = None,
+    ours_is_open: bool = False,
+    in_order: bool = False,
 ) -> Items | None:
     """Each item's own result, or None when the answer does not tell them apart.
 
     `reported` are items as a harness saw them. `ours_is_open`: an earlier request of this operation may have had an
-    effect, so that what is in an item's way may be ours.
+    effect, so that what is in an item's way may be ours. `in_order`: the owner answers in the order of the request.
     """
     asked = _asked(request)
     if reported:
@@ -159,10 +167,10 @@ def items_of(
         if told is None:
             return None
         found = told
-    if not found:
-        return None
-    found = _merged(found)
     rest = _rest_of(body, request) if not reported else _NOT_NAMED
+    if not found and (rest is _NOT_NAMED or not asked):
+        return None
+    found = _merged(_as_asked(found, asked, in_order=in_order))
     found += _not_named(found, request, asked, rest)
     if request.get("allOrNone", request.get("all_or_none")) is True:
         found = _all_or_none(found)
@@ -286,6 +294,9 @@ def _told(body: Any, request: Mapping[str, Any], asked: Sequence[str]) -> list[_
             return lists
     if isinstance(body.get("Errors"), list) and ("Deleted" in body or "quiet" in request or "Quiet" in request):
         return [_refused(entry, index) for index, entry in enumerate(body["Errors"][:MOST_ITEMS])]
+    alone = _good_list_alone(body, asked)
+    if alone is not None:
+        return alone
     aliases = _aliases(body, request)
     if aliases is not None:
         return aliases
@@ -401,6 +412,16 @@ def _two_lists(holder: Mapping[str, Any]) -> list[_Found] | None:
     return found
 
 
+def _good_list_alone(body: Mapping[str, Any], asked: Sequence[str]) -> list[_Found] | None:
+    """A list of what went through, with none of what did not: it speaks of the items that it names by their keys."""
+    for name, value in body.items():
+        if _is_list(name, value, _GOOD_LISTS) and value and not _are_results(value):
+            keys = [_key_of(entry, index) for index, entry in enumerate(value[:MOST_ITEMS])]
+            if set(keys) <= set(asked):
+                return [(_item(key, _APPLIED), _APPLIED) for key in keys]
+    return None
+
+
 def _is_list(name: Any, value: Any, known: frozenset[str]) -> bool:
     return isinstance(value, list) and _plain(name) in known
 
@@ -501,6 +522,26 @@ def _of_reported(entry: Mapping[str, Any]) -> tuple[Meaning, str | None]:
         return _of_entry(entry)
     said = code_meaning(code) if code is not None else None
     return said or _UNKNOWN, code
+
+
+def _as_asked(found: Sequence[_Found], asked: Sequence[str], *, in_order: bool) -> list[_Found]:
+    """The results under the names that the request has for its items."""
+    known = set(asked)
+    named = [
+        (replace(item, key=step), meaning)
+        if item.key not in known and (step := _last_step(item.key)) in known
+        else (item, meaning)
+        for item, meaning in found
+    ]
+    if in_order and len(named) == len(asked) and not any(item.key in known for item, _ in named):
+        return [(replace(item, key=key), meaning) for key, (item, meaning) in zip(asked, named, strict=True)]
+    return named
+
+
+def _last_step(key: str) -> str:
+    """What an address names: its last step, decoded; the key itself where it is no address."""
+    path = key.partition("?")[0].rstrip("/")
+    return unquote(path.rpartition("/")[2]) if "/" in path else key
 
 
 def _merged(found: Sequence[_Found]) -> list[_Found]:

@@ -26,6 +26,7 @@ from recovery.judgement.readers import (
 )
 from recovery.judgement.readers.conclude import begin, conclude
 from recovery.judgement.reading import ObservationInvalid, Reading
+from recovery.judgement.receipts import with_receipt
 
 
 class Reader(Protocol):
@@ -81,7 +82,8 @@ def read_observation(
         raise ObservationInvalid("kind", f"must be one of {', '.join(READERS)}.")
     if members.flag(observation, "synthetic") is True:
         return _placeholder(observation, kind=str(kind), contract=contract, earlier=earlier, now=now)
-    return reader(observation, contract=contract, earlier=earlier, now=now)
+    reading = reader(observation, contract=contract, earlier=earlier, now=now)
+    return with_receipt(reading, observation, contract=contract)
 
 
 def _placeholder(

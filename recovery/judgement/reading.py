@@ -76,6 +76,8 @@ class Reading:
     """Where that wait was read and how it was written."""
     network_attempts: int = 1
     """Real requests behind this observation, an SDK's own repeats too."""
+    replayed: bool = False
+    """The owner says that it answered with what it keeps under the key, from an earlier request."""
     receipt: Mapping[str, Scalar] = member(default_factory=dict)
     """The contract's receipt members, read from the owner's answer."""
     items: tuple[ItemReading, ...] = ()

@@ -66,6 +66,10 @@ def _rule(
 
 _DO_NOT_REPEAT = "Do not repeat the call. It may have happened; ask again for this operation when told."
 _ASK_A_PERMIT = "Ask for a permit for this same operation when told, and send the call unchanged."
+_ASK_FOR_ITEMS = (
+    "Do not repeat the whole call. Ask for a permit for this same operation when told; it names the items to send."
+)
+_PARTLY_DONE = "Some items are done and others are not. Do not repeat the call; say which, and offer the alternatives."
 _NOTHING_MORE = "Nothing more is to be done for this call."
 _A_PERSON = "Do not repeat the call. A person has been asked; ask again for this operation later."
 
@@ -130,6 +134,9 @@ _check = partial(_rule, Occasion.CHECK, standing=_WRITES)
 _applied = partial(_rule, Occasion.ANSWER, standing=frozenset({Standing.APPLIED}))
 _partly = partial(_rule, Occasion.ANSWER, standing=frozenset({Standing.PARTIAL}))
 _in_parts = partial(_rule, Occasion.ANSWER, standing=frozenset({Standing.PARTIAL, Standing.UNKNOWN}))
+_by_items = partial(
+    _rule, Occasion.ANSWER, standing=frozenset({Standing.PARTIAL, Standing.UNKNOWN, Standing.PENDING})
+)
 _running = partial(_rule, Occasion.ANSWER, standing=frozenset({Standing.PENDING}))
 _unknown = partial(_rule, Occasion.ANSWER, standing=frozenset({Standing.UNKNOWN}))
 _nothing = partial(_rule, Occasion.ANSWER, standing=_NOTHING)
@@ -302,9 +309,34 @@ RULES: Final[tuple[Rule, ...]] = (
         FailureClass.PARTIAL,
         Code.PARTIAL_RESULT,
     ),
+    _by_items(
+        "write.items_to_recover",
+        lambda case: case.keeps_items and case.may_recover_items,
+        Action.RECOVER_ITEMS,
+        "Some items may be sent again by themselves; those of which nobody knows stay out and are looked up.",
+        _ASK_FOR_ITEMS,
+        "laws 8 and 10",
+        FailureClass.PARTIAL,
+        Code.PARTIAL_RESULT,
+    ),
+    _partly(
+        "write.partial_for_good",
+        lambda case: case.keeps_items,
+        Action.ESCALATE,
+        "Some items went through, and the others may not be sent again by themselves; a person has to close it.",
+        _PARTLY_DONE,
+        "laws 10 and 11",
+        FailureClass.PARTIAL,
+        Code.PARTIAL_RESULT,
+    ),
     _in_parts(
         "write.partial",
-        lambda case: case.has_items and case.reading is not None and case.reading.failure_class is FailureClass.PARTIAL,
+        lambda case: (
+            case.has_items
+            and not case.keeps_items
+            and case.reading is not None
+            and case.reading.failure_class is FailureClass.PARTIAL
+        ),
         Action.RECOVER_ITEMS,
         "Some items went through and others did not, so each is recovered by itself.",
         "Do not repeat the whole call. Recover each item that did not go through by itself.",
@@ -384,6 +416,26 @@ RULES: Final[tuple[Rule, ...]] = (
         _UNKNOWN,
     ),
     _unknown(
+        "write.key_of_another_request",
+        lambda case: case.code_read == Code.KEY_REUSED and case.in_ledger and not case.can_look,
+        Action.ESCALATE,
+        "The owner knows our key from a request with other contents; a person has to compare what it holds.",
+        _A_PERSON,
+        "IETF idempotency-key draft 2.7; law 8",
+        FailureClass.STATE_CONFLICT,
+        Code.CONFLICT,
+    ),
+    _unknown(
+        "write.stored_failure",
+        lambda case: case.code_read == Code.STORED_FAILURE and case.in_ledger and not case.can_look,
+        Action.ESCALATE,
+        "Whether it happened is unknown, and the owner repeats the same failure for as long as it remembers the key.",
+        _A_PERSON,
+        "law 9",
+        _UNKNOWN,
+        Code.STORED_FAILURE,
+    ),
+    _unknown(
         "write.earlier_attempt_open",
         lambda case: (
             not case.speaks_of_unknown and (case.can_look or (not case.in_ledger and case.wants is not Action.RETRY))
@@ -433,7 +485,7 @@ RULES: Final[tuple[Rule, ...]] = (
         lambda case: (
             case.of_a_request
             and case.may_send_again
-            and not case.contract.lookup
+            and not case.can_look
             and (case.speaks_of_unknown or case.wants is Action.RETRY)
         ),
         Action.RETRY,
@@ -483,7 +535,7 @@ RULES: Final[tuple[Rule, ...]] = (
     *_repeats(Occasion.ANSWER, "none", _always, standing=_NOTHING),
     _nothing(
         "none.recover_items",
-        lambda case: case.wants is Action.RECOVER_ITEMS and case.has_items,
+        lambda case: case.wants is Action.RECOVER_ITEMS and case.may_recover_items,
         Action.RECOVER_ITEMS,
         "Nothing happened; the items were refused for different reasons, so each is recovered by itself.",
         "Do not repeat the whole call. Mend each item by itself.",
@@ -564,6 +616,16 @@ RULES: Final[tuple[Rule, ...]] = (
         "law 2",
     ),
     _nothing(
+        "none.items_to_recover",
+        lambda case: case.keeps_items and case.may_recover_items and case.wants is not Action.DONE,
+        Action.RECOVER_ITEMS,
+        "Nothing happened; some items were refused for good, and others may be sent again by themselves.",
+        _ASK_FOR_ITEMS,
+        "law 10",
+        FailureClass.PARTIAL,
+        Code.PARTIAL_RESULT,
+    ),
+    _nothing(
         "none.stop",
         lambda case: case.wants is not Action.DONE,
         Action.STOP,
@@ -578,6 +640,16 @@ RULES: Final[tuple[Rule, ...]] = (
         "An answer says done, and it is proved that nothing happened: nothing more is sent.",
         _NOTHING_MORE,
         "law 2",
+    ),
+    _lookup(
+        "lookup.items_to_recover",
+        lambda case: case.keeps_items and case.may_recover_items and case.effect is not Effect.NONE,
+        Action.RECOVER_ITEMS,
+        "Some items may be sent again by themselves; those of which nobody knows stay out and are looked up.",
+        _ASK_FOR_ITEMS,
+        "laws 8 and 10",
+        FailureClass.PARTIAL,
+        Code.PARTIAL_RESULT,
     ),
     _lookup(
         "lookup.conflict",
@@ -608,6 +680,16 @@ RULES: Final[tuple[Rule, ...]] = (
         "law 3",
         FailureClass.SUCCESS,
         Code.FOUND,
+    ),
+    _lookup(
+        "lookup.partial_for_good",
+        lambda case: case.effect is Effect.PARTIAL and case.keeps_items,
+        Action.ESCALATE,
+        "The owner holds some items, and the others may not be sent again; a person has to close it.",
+        _PARTLY_DONE,
+        "laws 10 and 11",
+        FailureClass.PARTIAL,
+        Code.PARTIAL_RESULT,
     ),
     _lookup(
         "lookup.partial",
@@ -670,6 +752,16 @@ RULES: Final[tuple[Rule, ...]] = (
     ),
     *_repeats(Occasion.LAPSE, "lapse.read", lambda case: case.is_read),
     _lapse(
+        "lapse.items_to_recover",
+        lambda case: case.keeps_items and case.may_recover_items,
+        Action.RECOVER_ITEMS,
+        "A permit ended with no report; of the other items some may be sent again by themselves meanwhile.",
+        _ASK_FOR_ITEMS,
+        "laws 8 and 14",
+        FailureClass.PARTIAL,
+        Code.PARTIAL_RESULT,
+    ),
+    _lapse(
         "lapse.limits_ended",
         lambda case: case.must_escalate,
         Action.ESCALATE,
@@ -687,7 +779,7 @@ RULES: Final[tuple[Rule, ...]] = (
     ),
     _lapse(
         "lapse.repeat_is_harmless",
-        lambda case: case.may_send_again and not case.past_deadline and not case.contract.lookup,
+        lambda case: case.may_send_again and not case.past_deadline and not case.can_look,
         Action.RETRY,
         "A permit ended with no report, there is no way to look it up, and the same request again cannot make a "
         "second effect.",

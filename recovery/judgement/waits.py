@@ -58,10 +58,12 @@ def wait_of(
     refused_by_limiter: bool = False,
 ) -> Wait | None:
     """The wait that an answer asks for, or None. Header names are in lower case. Malformed values are passed over."""
-    said = [*_in_headers(headers, observed_at or now), *_in_body(body)]
+    said = [] if _WAITS_IN_HEADERS.isdisjoint(headers) else list(_in_headers(headers, observed_at or now))
+    if isinstance(body, dict):
+        said += _in_body(body)
     if not said and refused_by_limiter:
         said = list(_limit_resets(headers, observed_at or now))[:1]
-    return max(said, key=lambda wait: wait.milliseconds) if said else None
+    return _longest(said)
 
 
 def wait_in(body: Any, *, headers: Mapping[str, Any] | None = None) -> Wait | None:
@@ -70,7 +72,11 @@ def wait_in(body: Any, *, headers: Mapping[str, Any] | None = None) -> Wait | No
     for name, value in list((headers or {}).items())[:100]:
         if str(name).lower() == "retry-after" and (seconds := _number(value)) is not None:
             said.append(_wait(seconds * 1000, f"retry-after: {value}"))
-    return max(said, key=lambda wait: wait.milliseconds, default=None)
+    return _longest(said)
+
+
+def _longest(said: list[Wait]) -> Wait | None:
+    return said[0] if len(said) == 1 else max(said, key=lambda wait: wait.milliseconds, default=None)
 
 
 def moment(value: Any) -> datetime | None:
@@ -91,8 +97,6 @@ def _here(headers: Mapping[str, Any], otherwise: datetime) -> datetime:
 
 
 def _in_headers(headers: Mapping[str, Any], otherwise: datetime) -> Iterator[Wait]:
-    if _WAITS_IN_HEADERS.isdisjoint(headers):
-        return
     for name in ("retry-after", "backoff"):
         written = headers.get(name)
         if written is None:
@@ -186,8 +190,11 @@ def _wait(milliseconds: float, raw: str) -> Wait:
 def _number(value: Any) -> float | None:
     if value is None or isinstance(value, bool) or not isinstance(value, (int, float, str)):
         return None
-    if isinstance(value, str) and (len(value) > 32 or _PLAIN_NUMBER.fullmatch(value) is None):
-        return None
+    if isinstance(value, str):
+        if value.isascii() and value.isdigit() and len(value) < 16:
+            return float(value)
+        if len(value) > 32 or _PLAIN_NUMBER.fullmatch(value) is None:
+            return None
     try:
         number = float(value)
     except OverflowError:

@@ -4,6 +4,7 @@ One shape for the HTTP API and the command. Without a ledger there is no operati
 again; a batch's items stand beside the decision, each with its own effect.
 """
 
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -51,6 +52,18 @@ def written_decision(
             evidence_ref=evidence_ref,
         ),
     }
+
+
+def while_ascertain_sends(decision: Decision) -> Decision:
+    """A decision for a repeat that Ascertain itself sends, as the harness is told it: to wait, never to send as well."""
+    return replace(
+        decision,
+        recovery_action=Action.WAIT,
+        licence=None,
+        retry_after_ms=None,
+        message=f"{decision.message} Ascertain sends it itself.",
+        hint="Do not repeat the call: Ascertain sends it again itself. Ask again for this operation when told.",
+    )
 
 
 def written_judgement(judgement: Judgement, *, dialect: Dialect = Dialect.FIVE_CLASS) -> dict[str, Any]:

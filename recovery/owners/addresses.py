@@ -104,8 +104,7 @@ def checked_addresses(*, host: str, port: int, reach: Reach, seconds: float) -> 
 def is_private_host(*, host: str, port: int, reach: Reach) -> bool:
     """Whether a host may resolve to private addresses: listed by name, or by name and port."""
     name = _plain(host)
-    listed = {entry.strip().lower() for entry in reach.private_hosts}
-    return any(known in listed for known in (name, f"{name}:{port}", f"[{name}]", f"[{name}]:{port}"))
+    return any(_entry(entry) in ((name, None), (name, port)) for entry in reach.private_hosts)
 
 
 def refusal(address: Address, *, private_allowed: bool) -> str | None:

@@ -23,12 +23,14 @@ Several objects (`items`), of which `match` chooses:
 Grading (ledger/rules/evidence.py) says afterwards what of this counts.
 """
 
+import math
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, Final, TypeGuard
 
-from ledger.rules.expressions import MISSING, Absent, Context
+from ledger.rules.expressions import MISSING, Absent, Condition, Context
 from ledger.rules.vocabulary import Effect, LookupOutcome
 from recovery.judgement.waits import moment
 from recovery.owners.base import Question, Reply
@@ -97,14 +99,17 @@ def of_state(question: Question, value: Any, told: Told, *, otherwise: Effect | 
     return _compared(question, context, effect, told)
 
 
-def of_items(question: Question, items: Sequence[Any], told: Told) -> Reply:
-    """What the objects of a list say. The caller has judged the pages: `told.complete` and `told.stop_reason`."""
+def of_items(question: Question, items: Sequence[Any], told: Told, *, ends: float = math.inf) -> Reply:
+    """What the objects of a list say. The caller has judged the pages: `told.complete` and `told.stop_reason`.
+
+    `ends`: when comparing must end, by the monotonic clock; what was not compared until then counts as undecided.
+    """
     match = question.lookup.match
     chosen, undecided = list(items), 0
     if match is not None:
         if (lacking := _lacking(question, match.variables)) is not None:
             return missing(lacking, told)
-        judged = [match.matches(_match_context(question, item)) for item in items]
+        judged = [_matches(match, question, item, ends) for item in items]
         chosen = [item for item, matches in zip(items, judged, strict=True) if matches]
         undecided = judged.count(None)
     if not chosen:
@@ -215,6 +220,10 @@ def _match_context(question: Question, item: Any) -> Context:
         payload=question.payload if question.item is None else question.item,
         idempotency_key=question.idempotency_key,
     )
+
+
+def _matches(match: Condition, question: Question, item: Any, ends: float) -> bool | None:
+    return match.matches(_match_context(question, item)) if time.monotonic() < ends else None
 
 
 def _lacking(question: Question, variables: frozenset[str]) -> str | None:

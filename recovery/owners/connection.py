@@ -120,6 +120,8 @@ class _Stream(httpcore2.NetworkStream):
     @override
     def write(self, buffer: bytes, timeout: float | None = None) -> None:
         rest = memoryview(buffer)
+        if self._progress.phase in (Phase.CONNECT, Phase.TLS):
+            self._progress.phase = Phase.SEND
         try:
             while rest:
                 self._limit()

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any, Final
 
+from ledger.rules.contract_compiled import CompiledLookup
 from ledger.rules.contract_sections import LookupRequest
 from ledger.rules.templates import NotRendered
 from ledger.rules.vocabulary import LookupOutcome
@@ -28,8 +29,10 @@ from recovery.owners.requests import rendered
 
 SLOWEST: Final = 5.0
 """Seconds for one answer, from resolving the name to its last byte."""
-_BUSY: Final = frozenset({408, 425, 429})
-_DOWN: Final = frozenset({Failure.RESOLVE, Failure.CONNECT, Failure.TLS, Failure.TOO_SLOW, Failure.BROKEN})
+BUSY: Final = frozenset({408, 425, 429})
+"""Statuses below 500 by which an owner says that it is overloaded."""
+DOWN: Final = frozenset({Failure.RESOLVE, Failure.CONNECT, Failure.TLS, Failure.TOO_SLOW, Failure.BROKEN})
+"""Failures that say the same."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,9 +81,18 @@ def ask_over_http(
     return _answered(question, answer, told)
 
 
+def unless_for_people(question: Question, answer: Answered, reply: Reply) -> Reply:
+    """The reply, but for something found on a page of HTML in which the contract looks at nothing: a login page answers
+    200 too."""
+    if reply.outcome is LookupOutcome.FOUND and answer.is_page_for_people and not _looks_inside(question.lookup):
+        reason = "The answer is a page for people, and the contract looks at nothing in it"
+        return answer.told.reply(LookupOutcome.INCONCLUSIVE, reason=reason)
+    return reply
+
+
 def not_exchanged(answer: NotExchanged, told: Told) -> Reply:
     """What a question comes to that was not answered."""
-    return replace(not_asked(answer.reason, told), status=answer.status, overloaded=answer.failure in _DOWN)
+    return replace(not_asked(answer.reason, told), status=answer.status, overloaded=answer.failure in DOWN)
 
 
 def parsed(text: str) -> tuple[Any, bool]:
@@ -89,6 +101,13 @@ def parsed(text: str) -> tuple[Any, bool]:
         return json.loads(text), True
     except (ValueError, RecursionError):
         return text, False
+
+
+def _looks_inside(lookup: CompiledLookup) -> bool:
+    conditions = [lookup.found, *(condition for _, condition in lookup.effects)]
+    looked_at = [condition.variables for condition in conditions if condition is not None]
+    looked_at += [place.variables for place in lookup.same.values()]
+    return any(variables & {"body", "headers"} for variables in looked_at)
 
 
 def _answered(question: Question, answer: Exchanged, told: Told) -> Answered | Reply:
@@ -112,7 +131,7 @@ def _answered(question: Question, answer: Exchanged, told: Told) -> Answered | R
     if status == 401:
         reason = "The owner answered 401: it does not accept the credential"
         return told.reply(LookupOutcome.LOOKUP_FAILED, complete=False, reason=reason, refused_credential=True)
-    if status >= 500 or status in _BUSY:
+    if status >= 500 or status in BUSY:
         reason = f"The owner answered {status}"
         return told.reply(LookupOutcome.LOOKUP_FAILED, complete=False, reason=reason, overloaded=True)
     if "json" in kind and not is_json and answer.text.strip():

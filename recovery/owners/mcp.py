@@ -30,7 +30,8 @@ where none holds:
 | −32602         | inconclusive: expired, or another's        | inconclusive: likewise                      |
 
 The next question waits for the task's poll interval. A task lives in the revision that began it: where a server speaks
-both, `mcp.mode` names that one.
+both, `mcp.mode` names that one. Some servers of 2025-11-25 show a task only in the session that began it: `mcp.session`
+joins that one, and a harness hands its id over as it does a transaction's (`receipt: {session: request.session_id}`).
 """
 
 import json
@@ -60,7 +61,6 @@ from recovery.owners.mcp_wire import (
     TASKS,
     URL_ELICITATION_REQUIRED,
     Conversation,
-    Mode,
     NotAnswered,
     Refused,
     mirrored_arguments,
@@ -79,16 +79,14 @@ class McpToolLookup:
     def ask(self, question: Question) -> Reply:
         """The server's tools, then one call of the contract's. Nothing is repeated."""
         rule = question.lookup.rule
-        if rule.mcp is None:
+        if rule.mcp is None or rule.mcp.tool is None:
             return not_asked("The contract names no tool")
-        told = Told(query=f"tools/call {rule.mcp.tool}", principal=rule.credential or "")
+        told = Told(
+            query=f"tools/call {rule.mcp.tool}({', '.join(rule.mcp.arguments)})"[:600], principal=rule.credential or ""
+        )
         try:
             arguments = render_value(rule.mcp.arguments, values=values_of(question))
-        except NotRendered as error:
-            return missing(error.name, told)
-        told = replace(told, query=f"tools/call {rule.mcp.tool} {json.dumps(arguments, ensure_ascii=False)}"[:600])
-        try:
-            with _conversation(question, rule.mcp.mode) as server:
+            with _conversation(question) as server:
                 tool = _tool(server, rule.mcp.tool)
                 result = server.ask(
                     "tools/call",
@@ -99,9 +97,11 @@ class McpToolLookup:
                 told = replace(told, status=server.status)
         except _ToolRefused as error:
             return not_asked(str(error), told)
+        except NotRendered as error:
+            return missing(error.name, told)
         except (NotAnswered, Refused, CredentialMissing) as error:
             return _without_result(error, told)
-        return _of_result(question, result, replace(told, body=json.dumps(result, ensure_ascii=False)))
+        return _of_result(question, result, told)
 
 
 class McpTaskLookup:
@@ -113,11 +113,8 @@ class McpTaskLookup:
         told = Told(query="tasks/get", principal=rule.credential or "")
         try:
             task_id = str(render_value(rule.task or "", values=values_of(question)))
-        except NotRendered as error:
-            return missing(error.name, told)
-        told = replace(told, query=f"tasks/get {task_id}"[:600])
-        try:
-            with _conversation(question, rule.mcp.mode if rule.mcp is not None else "auto") as server:
+            told = replace(told, query=f"tasks/get {task_id}"[:600])
+            with _conversation(question) as server:
                 task = dict(server.ask("tasks/get", {"taskId": task_id}, name=task_id, extension=TASKS))
                 if task.get("status") == "completed" and not server.modern:
                     task["result"] = dict(server.ask("tasks/result", {"taskId": task_id}))
@@ -127,9 +124,11 @@ class McpTaskLookup:
                 reason = "The server does not know the task: it has expired, or belongs to somebody else"
                 return replace(told, status=error.status).reply(LookupOutcome.INCONCLUSIVE, reason=reason)
             return _without_result(error, told)
+        except NotRendered as error:
+            return missing(error.name, told)
         except (NotAnswered, CredentialMissing) as error:
             return _without_result(error, told)
-        return _of_task(question, task, replace(told, body=json.dumps(task, ensure_ascii=False)))
+        return _of_task(question, task, replace(told, body=_recorded(task)))
 
 
 class _ToolRefused(Exception):
@@ -137,16 +136,19 @@ class _ToolRefused(Exception):
 
 
 @contextmanager
-def _conversation(question: Question, mode: Mode) -> Iterator[Conversation]:
+def _conversation(question: Question) -> Iterator[Conversation]:
+    asked = question.lookup.rule.mcp
+    joined = asked.session if asked is not None else None
     server = Conversation(
         reach=question.reach,
         authorization=headers_for(question.lookup.rule.credential, secrets=question.secrets),
         operation_id=question.operation_id,
         now=question.started_at,
         seconds=min(SLOWEST, question.time_left),
+        session=None if joined is None else str(render_value(joined, values=values_of(question))),
     )
     try:
-        server.open(mode=mode)
+        server.open(mode=asked.mode if asked is not None else "auto")
         yield server
     finally:
         server.close()
@@ -177,6 +179,9 @@ def _tool(server: Conversation, name: str) -> Mapping[str, Any]:
 
 
 def _of_result(question: Question, result: Mapping[str, Any], told: Told) -> Reply:
+    body = _body(result)
+    # Without the text blocks, which repeat it as prose: what the contract redacts can be found in it.
+    told = replace(told, body=json.dumps(body, ensure_ascii=False))
     kind = result.get("resultType", "complete")
     if kind == "input_required":
         reason = "The tool asks for something that only a person may give; nothing was answered"
@@ -184,10 +189,9 @@ def _of_result(question: Question, result: Mapping[str, Any], told: Told) -> Rep
     if kind != "complete":
         reason = "The tool began a task in place of an answer" if kind == "task" else "The answer is of an unknown kind"
         return told.reply(LookupOutcome.INCONCLUSIVE, complete=False, reason=reason)
-    if result.get("isError") is True:
+    if result.get("isError") not in (None, False):
         reason = "The tool says that it failed, which says nothing of the effect"
         return told.reply(LookupOutcome.INCONCLUSIVE, complete=False, reason=reason)
-    body = _body(result)
     lookup = question.lookup
     if lookup.items is None:
         return of_answer(question, body, told)
@@ -239,12 +243,19 @@ _FAILED_INSIDE: Final = _Meaning(None, "The task ended with a failure of the too
 def _of_task(question: Question, task: Mapping[str, Any], told: Told) -> Reply:
     status, result = task.get("status"), task.get("result")
     meaning = _STATUSES.get(status, _OTHER) if isinstance(status, str) else _OTHER
-    if status == "completed" and (not isinstance(result, Mapping) or result.get("isError") is True):
+    if status == "completed" and (not isinstance(result, Mapping) or result.get("isError") not in (None, False)):
         meaning = _FAILED_INSIDE
     wait = wait_in(task)
     told = replace(told, retry_after_ms=None if wait is None else wait.milliseconds)
     reply = of_state(question, task, told, otherwise=meaning.effect, reason=meaning.reason)
     return replace(reply, needs_person=True) if status == "input_required" else reply
+
+
+def _recorded(task: Mapping[str, Any]) -> str:
+    """The task and its result side by side: what the contract redacts is found from the top of each."""
+    result = task.get("result")
+    parts = [{**task, "result": None}, _body(result)] if isinstance(result, Mapping) else [task]
+    return json.dumps(parts, ensure_ascii=False)
 
 
 def _without_result(error: NotAnswered | Refused | CredentialMissing, told: Told) -> Reply:

@@ -22,6 +22,7 @@ HTTP status nor Retry-After of a refusal, sends some calls again by itself, and 
 import base64
 import json
 import re
+import secrets
 import time
 from collections.abc import Iterator, Mapping
 from datetime import datetime
@@ -29,9 +30,11 @@ from typing import Any, Final, Literal
 
 import httpx2
 
+from ledger.rules.vocabulary import Phase
 from recovery.judgement.waits import wait_in, wait_of
 from recovery.owners.base import Reach
-from recovery.owners.outgoing import Exchanged, Failure, NotExchanged, Request, exchange
+from recovery.owners.http import BUSY, DOWN
+from recovery.owners.outgoing import Exchanged, NotExchanged, Request, exchange
 
 MODERN: Final = "2026-07-28"
 HANDSHAKE: Final = "2025-11-25"
@@ -49,8 +52,6 @@ _META: Final = "io.modelcontextprotocol/"
 _CLIENT: Final = {"name": "ascertain", "version": "1"}
 _ASKS_A_PERSON: Final = frozenset({"elicitation/create", "sampling/createMessage"})
 _VISIBLE = re.compile(r"[\x20-\x7e]*")
-_BUSY: Final = frozenset({408, 425, 429})
-_DOWN: Final = frozenset({Failure.RESOLVE, Failure.CONNECT, Failure.TOO_SLOW, Failure.BROKEN})
 _LONGEST_PAUSE: Final = 2.0
 """Seconds that are waited before an event stream is read on; a server that asks for more is asked another time."""
 
@@ -101,16 +102,28 @@ class Conversation:
     """One server and one question. Open it, ask, close it; for one thread. `status` is that of the last answer."""
 
     def __init__(
-        self, *, reach: Reach, authorization: Mapping[str, str], operation_id: str, now: datetime, seconds: float
+        self,
+        *,
+        reach: Reach,
+        authorization: Mapping[str, str],
+        operation_id: str,
+        now: datetime,
+        seconds: float,
+        session: str | None = None,
     ) -> None:
-        """`authorization`: the headers that say who asks. `now` is the database's clock; `seconds` is for all of it."""
+        """`authorization`: the headers that say who asks. `now` is the database's clock; `seconds` is for all of it.
+        `session`: one that somebody else began, which is joined and not ended."""
         self._reach = reach
         self._authorization = authorization
         self._operation_id = operation_id
         self._now = now
         self._ends = time.monotonic() + seconds
-        self._asked = 0
-        self._session: str | None = None
+        # In a session that was joined, others count their requests too.
+        self._ours = f"ascertain-{secrets.token_hex(6)}"
+        self._asked = ""
+        self._messages = 0
+        self._session = session
+        self._joined = session is not None
         self.version = ""
         """The revision that is spoken; empty before `open`."""
         self.status: int | None = None
@@ -127,6 +140,9 @@ class Conversation:
             NotAnswered: the server cannot be asked, or speaks no revision that we do.
             Refused: the server refuses the handshake.
         """
+        if self._joined:
+            self.version = HANDSHAKE
+            return
         if mode == MODERN or (mode == "auto" and self._is_modern()):
             self.version = MODERN
             return
@@ -156,7 +172,8 @@ class Conversation:
             NotAnswered: no answer came.
             Refused: the answer is an error.
         """
-        self._asked += 1
+        self._messages += 1
+        self._asked = f"{self._ours}-{self._messages}"
         meta: dict[str, Any] = {OPERATION: self._operation_id}
         beside: dict[str, str] = {}
         if self.modern:
@@ -179,9 +196,8 @@ class Conversation:
 
     def close(self) -> None:
         """End the session where there is one. What goes wrong here changes nothing any more."""
-        if self._session is not None and (left := self._ends - time.monotonic()) > 0:
+        if self._session is not None and not self._joined and (left := self._ends - time.monotonic()) > 0:
             self._exchange("DELETE", seconds=min(1.0, left))
-        self._session = None
 
     def _is_modern(self) -> bool:
         """Whether the server says, or shows by its error, that it speaks the modern revision."""
@@ -190,7 +206,7 @@ class Conversation:
             supported = self.ask("server/discover", {}).get("supportedVersions")
         except Refused as error:
             supported = error.data.get("supported") if error.code == UNSUPPORTED_VERSION else None
-            if isinstance(supported, list) and not _HANDSHAKES.intersection(map(str, supported)):
+            if isinstance(supported, list) and not {MODERN, *_HANDSHAKES}.intersection(map(str, supported)):
                 raise NotAnswered(_NO_COMMON_REVISION, status=error.status) from None
         except NotAnswered as error:
             # A server of the handshake's era refuses what it does not know with a plain 4xx. Nothing else is a verdict.
@@ -202,7 +218,8 @@ class Conversation:
     def _send(self, message: Mapping[str, Any], *, beside: Mapping[str, str]) -> Exchanged:
         answer = self._exchange("POST", body=json.dumps(message).encode(), beside=beside)
         if isinstance(answer, NotExchanged):
-            raise NotAnswered(answer.reason, status=answer.status, overloaded=answer.failure in _DOWN)
+            asked = answer.phase is not Phase.BEFORE_DISPATCH
+            raise NotAnswered(answer.reason, status=answer.status, overloaded=asked and answer.failure in DOWN)
         self.status = answer.status
         if not 200 <= answer.status < 300:
             raise self._failure(answer)
@@ -297,12 +314,17 @@ class Conversation:
         )
         challenge = answer.headers.get("www-authenticate", "")
         refused = answer.status == 401 or (answer.status == 403 and "insufficient_scope" in challenge)
+        reason = f"The server answered {answer.status}"
+        if refused:
+            reason += ": it does not accept the credential"
+        elif self._joined and answer.status in (400, 404):
+            reason = "The session that the task was begun in has ended"
         plain = NotAnswered(
-            f"The server answered {answer.status}" + (": it does not accept the credential" if refused else ""),
+            reason,
             status=answer.status,
             retry_after_ms=None if wait is None else wait.milliseconds,
             refused_credential=refused,
-            overloaded=answer.status in _BUSY or answer.status >= 500,
+            overloaded=answer.status in BUSY or answer.status >= 500,
         )
         if refused:
             return plain

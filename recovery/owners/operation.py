@@ -24,7 +24,7 @@ from typing import Final
 from ledger.rules.vocabulary import LookupOutcome
 from recovery.owners.answers import not_asked, of_answer, unknown_to_the_contract
 from recovery.owners.base import Question, Reply
-from recovery.owners.http import Answered, ask_over_http
+from recovery.owners.http import Answered, ask_over_http, unless_for_people
 
 MOST_REDIRECTS: Final = 3
 _GONE: Final = frozenset({404, 410})
@@ -51,4 +51,4 @@ class OperationLookup:
         if reply.outcome is LookupOutcome.NO_MATCH:
             reason = "The owner says that there is no such operation, which settles nothing"
             return told.reply(LookupOutcome.INCONCLUSIVE, complete=False, reason=reason)
-        return reply
+        return unless_for_people(question, answer, reply)

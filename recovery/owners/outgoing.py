@@ -419,5 +419,5 @@ def _certificate_refused(error: BaseException | None) -> bool:
     while error is not None:
         if isinstance(error, ssl.SSLCertVerificationError):
             return True
-        error = error.__cause__
+        error = error.__cause__ or error.__context__  # the library raises anew, from None
     return False

@@ -64,6 +64,8 @@ def reading(*, address: str, reach: Reach, seconds: float) -> Iterator[psycopg.C
     Raises:
         CannotAsk: whatever goes wrong, inside the `with` too.
     """
+    if seconds <= 0:
+        raise CannotAsk("The time was up before the database was asked")
     ends = time.monotonic() + seconds
     connection = _connected(address, reach, ends)
     left = ends - time.monotonic()

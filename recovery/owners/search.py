@@ -8,7 +8,7 @@
 | is empty and has a next one                       | likewise: it does not make the result empty                             |
 | names a page that was read already                | reading ends: not complete                                              |
 | is cut short (`truncated`)                        | it counts, and the result is not complete                               |
-| comes after `pages` pages, or the time is up      | reading ends: not complete                                              |
+| comes after `pages` pages or 20,000 items, or the time is up | reading ends: not complete                                   |
 
 `next` yields the cursor, which goes unchanged where the template says `{cursor}`; a template without `{cursor}` expects
 the next page's address, whole or relative, or a Link header (RFC 8288). On the first page the parameter or member with
@@ -39,6 +39,8 @@ from recovery.owners.requests import takes_cursor
 
 LONGEST: Final = 12.0
 """Seconds for all pages together."""
+READING: Final = 0.8
+"""The share of a question's time that reading may take; the rest is for comparing."""
 MOST_ITEMS: Final = 20_000
 _LONGEST_CURSOR: Final = 8_192
 _LINK = re.compile(r"<([^<>]*)>((?:\s*;\s*[^,;<>\"]+(?:\"[^\"]*\")?)*)")
@@ -53,11 +55,12 @@ class SearchLookup:
         rule = question.lookup.rule
         if rule.http is None or question.lookup.items is None:
             return not_asked("The contract does not say what to ask for, or where the items stand")
+        ends = time.monotonic() + question.time_left
         reading = _Reading(question=question, http=rule.http)
         failed = reading.read()
         if failed is not None and not reading.pages:
             return failed
-        reply = of_items(question, reading.items, reading.told)
+        reply = of_items(question, reading.items, reading.told, ends=ends)
         if reply.outcome is LookupOutcome.NO_MATCH and failed is not None:
             # What was not read may hold it: this is no answer at all.
             return replace(failed, pages=reading.pages, complete=False, stop_reason=reading.told.stop_reason)
@@ -78,11 +81,11 @@ class _Reading:
 
     def read(self) -> Reply | None:
         """Reads until there is no more. The reply of the page that could not be read, if one could not."""
-        ends = time.monotonic() + min(LONGEST, self.question.time_left)
+        ends = time.monotonic() + min(LONGEST, self.question.time_left * READING)
         cursor = url = None
         while True:
             left = ends - time.monotonic()
-            if self.pages >= self.question.lookup.rule.pages or len(self.items) > MOST_ITEMS or left <= 0:
+            if self.pages >= self.question.lookup.rule.pages or left <= 0:
                 self._stop(SearchStop.BUDGET)
                 return None
             answer = ask_over_http(self.question, self.http, seconds=left, cursor=cursor, url=url)
@@ -101,7 +104,7 @@ class _Reading:
                 self._stop(SearchStop.UNAVAILABLE)
                 return failed
             following = self._following(answer, context)
-            if following is None:
+            if following is None or self.told.stop_reason == SearchStop.BUDGET:
                 return None
             if following in self._asked:
                 self._stop(SearchStop.REPEATED_CURSOR)
@@ -139,7 +142,10 @@ class _Reading:
     def _add(self, page: list[Any] | tuple[Any, ...]) -> None:
         """An object that moved to a later page while we read is one object, where something names it."""
         new = []
-        for item in page:
+        room = max(MOST_ITEMS - len(self.items), 0)
+        if len(page) > room:
+            self._stop(SearchStop.BUDGET)
+        for item in page[:room]:
             name = _identity(self.question, item)
             if name is None or name not in self._known:
                 self.items.append(item)

@@ -19,7 +19,7 @@ from typing import Any, Final
 from urllib.parse import parse_qsl, quote, urlencode
 
 from ledger.rules.contract_sections import Dispatch
-from ledger.rules.payload import NotCanonical, canonical
+from ledger.rules.payload import NotCanonical, NotJson, canonical, parse_strict
 from ledger.rules.templates import NotRendered, render_path, render_value
 from ledger.rules.vocabulary import Phase
 from recovery.owners.base import Reach
@@ -27,11 +27,11 @@ from recovery.owners.credentials import CredentialMissing, headers_for
 from recovery.owners.outgoing import Exchanged, NotExchanged, Request, exchange
 
 FORM: Final = "application/x-www-form-urlencoded"
-_TOLD: Final = frozenset({"content-type", "if-match", "if-none-match", "if-modified-since", "if-unmodified-since", "prefer"})
+_TOLD: Final = frozenset(
+    {"content-type", "if-match", "if-none-match", "if-modified-since", "if-unmodified-since", "prefer"}
+)
 """Headers of the request that shape what its answer means; others may hold secrets and are not told."""
 _KEPT_BACK: Final = frozenset({"set-cookie", "authorization", "proxy-authorization", "authentication-info"})
-LARGEST_TOLD: Final = 256 * 1024
-"""Characters of an answer's body that an observation carries."""
 
 
 class CannotSend(ValueError):
@@ -127,7 +127,7 @@ def _observation(came: Exchanged | NotExchanged, *, request: Mapping[str, Any], 
                 **about,
                 "status": came.status,
                 "headers": headers,
-                "body": _body(came.text, headers.get("content-type", "")),
+                "body": _body(came.text),
                 "redirects": [],
                 "network_attempts": 1,
             }
@@ -149,25 +149,16 @@ def _observation(came: Exchanged | NotExchanged, *, request: Mapping[str, Any], 
     return _tellable(told)
 
 
-def _body(text: str, content_type: str) -> Any:
+def _body(text: str) -> Any:
     """The body as JSON where that is exact, else as text."""
     if not text.strip():
         return None
-    if len(text) > LARGEST_TOLD:
-        return text[:LARGEST_TOLD].replace("\x00", "�")
     try:
-        value = json.loads(text, object_pairs_hook=_distinct)
+        value = parse_strict(text.encode())
         canonical(value)
-    except (ValueError, RecursionError, NotCanonical):
+    except (NotJson, NotCanonical):
         return text.replace("\x00", "�")
     return value
-
-
-def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    members = dict(pairs)
-    if len(members) != len(pairs):
-        raise ValueError("duplicate members")
-    return members
 
 
 def _tellable(told: dict[str, Any]) -> dict[str, Any]:

@@ -4,15 +4,9 @@ What the answer says is read by answers.py; a redirect is an answer that the con
 not taken for the object when the contract looks at nothing but the status: a login page answers 200 too.
 """
 
-from collections.abc import Iterator
-
-from ledger.rules.contract_compiled import CompiledLookup
-from ledger.rules.vocabulary import LookupOutcome
 from recovery.owners.answers import not_asked, of_answer
 from recovery.owners.base import Question, Reply
-from recovery.owners.http import Answered, ask_over_http
-
-_OF_THE_ANSWER = frozenset({"body", "headers"})
+from recovery.owners.http import Answered, ask_over_http, unless_for_people
 
 
 class StatusLookup:
@@ -26,21 +20,4 @@ class StatusLookup:
         answer = ask_over_http(question, rule.http, seconds=question.time_left)
         if not isinstance(answer, Answered):
             return answer
-        reply = of_answer(question, answer.value, answer.told)
-        if reply.outcome is LookupOutcome.FOUND and answer.is_page_for_people and not _looks_inside(question.lookup):
-            reason = "The answer is a page for people, and the contract looks at nothing in it"
-            return answer.told.reply(LookupOutcome.INCONCLUSIVE, reason=reason)
-        return reply
-
-
-def _looks_inside(lookup: CompiledLookup) -> bool:
-    return any(variables & _OF_THE_ANSWER for variables in _variables(lookup))
-
-
-def _variables(lookup: CompiledLookup) -> Iterator[frozenset[str]]:
-    if lookup.found is not None:
-        yield lookup.found.variables
-    for _, condition in lookup.effects:
-        yield condition.variables
-    for place in lookup.same.values():
-        yield place.variables
+        return unless_for_people(question, answer, of_answer(question, answer.value, answer.told))

@@ -9,17 +9,20 @@
 What was not seen is unavailable, never a difference: `recovery.judgement.readers.verification` says so.
 """
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from typing import Any
 
 from ledger.rules.contract import Contract
 from ledger.rules.expressions import MISSING, Context
 from ledger.rules.templates import NotRendered
+from recovery.judgement.waits import wait_of
+from recovery.owners.answers import member_of
 from recovery.owners.base import Reach
 from recovery.owners.credentials import CredentialMissing
-from recovery.owners.outgoing import NotExchanged, exchange
+from recovery.owners.http import BUSY, DOWN, parsed
+from recovery.owners.outgoing import Exchanged, NotExchanged, exchange
 from recovery.owners.requests import rendered
 
 SLOWEST = 5.0
@@ -38,6 +41,8 @@ class Inspection:
     payload: Any
     """The current revision's; None when retention has destroyed it."""
     receipt: Mapping[str, Any]
+    now: datetime
+    """The database's clock before asking."""
     time_left: float
     """Seconds that the answer may take at most."""
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -55,6 +60,17 @@ class Inspected:
     query: str = ""
     principal: str = ""
     body: str = ""
+    overloaded: bool = False
+    """The owner is down or asks for fewer questions."""
+    retry_after_ms: int | None = None
+    """How long it asks nobody to ask."""
+    refused_credential: bool = False
+    """It does not accept who we are."""
+
+    @property
+    def answered(self) -> bool:
+        """The owner itself said something."""
+        return self.status is not None
 
     @property
     def sentences(self) -> tuple[str, ...]:
@@ -96,7 +112,8 @@ def check_outcome(inspection: Inspection) -> Inspected:
         return Inspected(reason=f"the credential {error} is not set where the worker runs", principal=principal)
     told = exchange(request, reach=inspection.reach, seconds=min(SLOWEST, inspection.time_left))
     if isinstance(told, NotExchanged):
-        return Inspected(reason=told.reason, status=told.status, query=query, principal=principal)
+        reason, down = told.reason, told.failure in DOWN
+        return Inspected(reason=reason, status=told.status, query=query, principal=principal, overloaded=down)
     if not 200 <= told.status < 300:
         return Inspected(
             reason=f"the owner answered {told.status}",
@@ -104,11 +121,14 @@ def check_outcome(inspection: Inspection) -> Inspected:
             query=query,
             principal=principal,
             body=told.text,
+            overloaded=told.status >= 500 or told.status in BUSY,
+            retry_after_ms=_asked_wait(told, now=inspection.now),
+            refused_credential=told.status == 401,
         )
-    context = Context.answer(status=told.status, headers=dict(told.headers), body=_parsed(told.text), speaker="owner")
+    context = Context.answer(status=told.status, headers=dict(told.headers), body=parsed(told.text)[0], speaker="owner")
     checks = []
     for member, field_ in contract.compiled.expect.items():
-        seen, intended = field_.read(context), _member(inspection.payload, member)
+        seen, intended = field_.read(context), member_of(inspection.payload, member)
         if intended is MISSING:
             continue
         checks.append((member, intended, None if seen is MISSING else seen))
@@ -118,16 +138,12 @@ def check_outcome(inspection: Inspection) -> Inspected:
     )
 
 
-def _member(payload: Any, path: str) -> Any:
-    for step in path.split("."):
-        if not isinstance(payload, Mapping) or step not in payload:
-            return MISSING
-        payload = payload[step]
-    return payload
-
-
-def _parsed(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return text
+def _asked_wait(told: Exchanged, *, now: datetime) -> int | None:
+    wait = wait_of(
+        headers=told.headers,
+        body=parsed(told.text)[0],
+        observed_at=None,
+        now=now + timedelta(milliseconds=told.elapsed_ms),
+        refused_by_limiter=told.status == 429,
+    )
+    return wait.milliseconds if wait is not None else None

@@ -52,7 +52,6 @@ class Shown:
     message: str
     hint: str
     rule: str
-    says: str
     source: str
     licence: str
     wait: str
@@ -120,7 +119,7 @@ def _parsed(text: str, kind: type[Any], words: str) -> tuple[Any, str]:
     try:
         value = parse_strict(text.encode("utf-8", "replace"))
     except NotJson as error:
-        return None, f"This is not JSON: {error}."
+        return None, f"This is not JSON: {str(error).replace('EOF while parsing', 'it ends inside')}."
     if not isinstance(value, kind) or (kind is list and not all(isinstance(one, dict) for one in value)):
         return None, f"This must be {words}."
     return value, ""
@@ -152,16 +151,20 @@ def _shown(judged: Judgement) -> Shown:
         message=decision.message,
         hint=decision.hint,
         rule=decision.rule,
-        says=fired.says,
         source=fired.source,
         licence=decision.licence.replace("_", " ") if decision.licence else "",
-        wait=f"{decision.retry_after_ms} ms" if decision.retry_after_ms is not None else "",
+        wait=_span(decision.retry_after_ms) if decision.retry_after_ms is not None else "",
         reading=tuple((name, value) for name, value in facts if value),
         quoted=reading.quoted,
         violations=reading.violations,
         passed_over=tuple((rule.name, rule.says) for rule, _ in passed_over),
         agent=json.dumps(told, indent=2),
     )
+
+
+def _span(milliseconds: int) -> str:
+    seconds = milliseconds / 1000
+    return f"{seconds:g} seconds" if seconds < 600 else f"{seconds / 60:.0f} minutes"
 
 
 def _choices(published: tuple[PublishedContract, ...], chosen: str) -> tuple[Choice, ...]:

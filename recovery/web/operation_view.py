@@ -18,7 +18,8 @@ from ledger.queries.access import Seat
 from ledger.queries.facts import Held, payload_of
 from ledger.queries.operations import EvidenceRow, JournalRow, evidence_of, journal_of
 from ledger.queries.people import names_with_role
-from ledger.queries.related_operations import RelatedOperation, related_operations
+from ledger.queries.related_operations import RelatedOperation, dependants, related_operations
+from ledger.rules.events import MOST_DEPENDANTS
 from ledger.rules.facts import AttemptFacts
 from ledger.rules.payload import redact
 from ledger.rules.resolutions import Answer, Offer
@@ -218,6 +219,8 @@ class OperationView:
     attempts: tuple[AttemptLine, ...]
     budgets: tuple[BudgetLine, ...]
     related: tuple[RelatedLine, ...]
+    dependants: tuple[RelatedLine, ...]
+    """Of the same run of the agent: not settled, or opened later."""
     held_back: bool
     """Another unsettled operation has the same intent."""
     conflict: tuple[tuple[str, str, str], ...]
@@ -329,6 +332,7 @@ def operation_view(*, held: Held, seat: Seat, holder: str | None) -> OperationVi
         attempts=tuple(_attempt(attempt, held) for attempt in facts.attempts),
         budgets=_budgets(held),
         related=tuple(_related(other, held) for other in related),
+        dependants=tuple(_related(other, held) for other in _of_its_run(held)),
         held_back=holder is not None,
         conflict=_conflict(evidence) if not settled else (),
         payload=shown[:PAYLOAD_SHOWN],
@@ -658,6 +662,8 @@ def _evidence(piece: EvidenceRow, held: Held) -> EvidenceLine:
         says, tone = LOOKUP_WORDS[piece.outcome], "amber"
     elif piece.outcome == "attested":
         says, tone = "a person's answer", "violet"
+    elif piece.outcome == "notified" and not piece.effect:
+        says, tone = "a notice that changes nothing", "gray"
     elif piece.outcome in CHECKS:
         says, tone = CHECKS[piece.outcome], CHECK_TONES[piece.outcome]
     else:
@@ -725,7 +731,14 @@ def _difference(member: Any, intended: Any, seen: Any) -> tuple[str, str, str]:
 
 def _conflict(evidence: Sequence[EvidenceRow]) -> tuple[tuple[str, str, str], ...]:
     """Where the object that was found last differs from what was meant."""
-    last = next((piece for piece in reversed(evidence) if piece.outcome == LookupOutcome.FOUND.value), None)
+    last = next(
+        (
+            piece
+            for piece in reversed(evidence)
+            if piece.outcome == LookupOutcome.FOUND.value or (piece.outcome == "notified" and piece.effect)
+        ),
+        None,
+    )
     return _differs(last.detail) if last else ()
 
 
@@ -772,6 +785,15 @@ def _budgets(held: Held) -> tuple[BudgetLine, ...]:
             share=min(100, round(100 * budget.used / budget.limit)) if budget.limit else 0,
         )
         for name, budget in held.facts.budgets.items()
+    )
+
+
+def _of_its_run(held: Held) -> tuple[RelatedOperation, ...]:
+    run = (held.agent or {}).get("run")
+    if not run:
+        return ()
+    return dependants(
+        workspace_id=held.workspace_id, run=str(run), besides=held.id, opened_at=held.created_at, most=MOST_DEPENDANTS
     )
 
 

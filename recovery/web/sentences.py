@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from ledger.queries.operations import ListedOperation
+from ledger.rules.notices import Weight
 from ledger.rules.resolutions import Answer
 from ledger.rules.vocabulary import Effect, Licence, LookupOutcome, Outcome, Proof, Role, Speaker, State, Verification
 
@@ -124,6 +125,17 @@ CHECKS: Final[Mapping[str, str]] = MappingProxyType(
         Verification.UNAVAILABLE.value: "the check could not run, which says nothing",
     }
 )
+NOTICES: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        Weight.COUNTS.value: "said in a signed notice what happened.",
+        Weight.CONFLICT.value: "told in a signed notice of something that is not what was meant.",
+        Weight.CONTRADICTS.value: "contradicted in a signed notice what was known.",
+        Weight.CONFIRMS.value: "confirmed in a signed notice what was known.",
+        Weight.OUT_OF_ORDER.value: "told in a signed notice of something earlier; nothing changes.",
+        Weight.SETTLES_NOTHING.value: "sent a signed notice that settles nothing.",
+    }
+)
+"""What an owner's notification came to."""
 LOOKUP_WORDS: Final[Mapping[str, str]] = MappingProxyType(
     {
         LookupOutcome.FOUND.value: "found",
@@ -239,6 +251,8 @@ def who(actor: str) -> str:
         return "Ascertain"
     if kind == "token":
         return f"The harness ({name})"
+    if kind == "owner":
+        return f"The owner ({name})"
     return name or actor
 
 
@@ -290,6 +304,10 @@ def told(*, verb: str, actor: str, entry: Mapping[str, Any]) -> Told:
         return Told(
             icon="check-badge", tone=_tone(step), actor="Ascertain", said=f"checked the outcome: {seen}.", then=message
         )
+    if verb == "record_notice":
+        said = NOTICES.get(str(entry.get("came_to") or ""), "sent a signed notice.")
+        tone = _tone(step) if step.get("state") else "gray"
+        return Told(icon="megaphone", tone=tone, actor=by, said=said, then=message)
     if verb == "end_wait":
         return Told(icon="clock", tone="gray", actor="", said="The wait is over. The harness may ask again.", then="")
     if verb == "end_by_limit":

@@ -56,6 +56,7 @@ def environment(database: Database) -> Iterator[dict[str, str]]:
         database_url=database.app_url,
         broker_url=database.broker_url,
         ASCERTAIN_CLAIM_SECONDS=str(CLAIM_SECONDS),
+        ASCERTAIN_PRIVATE_DESTINATIONS="127.0.0.1",
         **{CREDENTIAL: AUTHORIZATION},
     )
     if SHUFFLE in os.environ:

@@ -16,9 +16,6 @@ from typing import Any
 from tests.owners.isolated import environment
 
 VERSION = "2.3.0"
-CREDENTIAL = "MCP_DESK_TOKEN"
-"""The environment variable that contracts name; its value is `TOKEN`."""
-TOKEN = "let-me-in"
 _PROGRAM = Path(__file__).with_name("mcp_program.py")
 
 
@@ -49,8 +46,8 @@ class Desk:
 
 
 @contextmanager
-def running(folder: Path) -> Iterator[Desk]:
-    """A fresh desk, stopped at the end. `folder` holds its output."""
+def running(folder: Path, *, token: str) -> Iterator[Desk]:
+    """A fresh desk that lets in who has the token, stopped at the end. `folder` holds its output."""
     python = environment(name=f"mcp-{VERSION}", requirements=(f"mcp=={VERSION}",)) / "python"
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -62,7 +59,7 @@ def running(folder: Path) -> Iterator[Desk]:
             stderr=subprocess.STDOUT,
             stdin=subprocess.DEVNULL,
             start_new_session=True,
-            env={"PATH": os.environ.get("PATH", ""), "PYTHONWARNINGS": "ignore", "PYTHONDONTWRITEBYTECODE": "1"},
+            env={"PATH": os.environ.get("PATH", ""), "PYTHONDONTWRITEBYTECODE": "1", "DESK_TOKEN": token},
         )
     desk = Desk(port=port, pid=process.pid)
     try:

@@ -7,8 +7,10 @@ the tests of lookups need it. Tasks are offered as the extension of 2026-07-28 a
 
 import asyncio
 import json
+import os
 import sys
 from typing import Any
+from urllib.parse import parse_qs
 
 import mcp_types as types
 from mcp.server.context import ServerRequestContext
@@ -24,7 +26,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 TICKETS: dict[str, dict[str, Any]] = {}
 EFFECTS: list[str] = []
 SEEN: list[dict[str, Any]] = []
-TOKEN = "Bearer let-me-in"
+TOKEN = f"Bearer {os.environ['DESK_TOKEN']}"
 READS = types.ToolAnnotations(read_only_hint=True)
 WRITES = types.ToolAnnotations(read_only_hint=False)
 
@@ -87,10 +89,10 @@ class Tasks(Extension):
 
 
 def _result(kind: str) -> dict[str, Any]:
-    title = "Something else" if kind == "different" else "Export broken"
+    title = {"different": "Something else", "huge": "x" * 2_000_000}.get(kind, "Export broken")
     return {
         "content": [{"type": "text", "text": title}],
-        "structuredContent": {"id": "T-1", "title": title},
+        "structuredContent": {"id": "T-1", "title": title, "customer": "c-19"},
         "isError": kind in ("error", "late"),
     }
 
@@ -102,14 +104,23 @@ server = MCPServer("desk", extensions=[Tasks()])
 def create_ticket(key: str, title: str) -> dict[str, Any]:
     """Create a ticket."""
     EFFECTS.append(key)
-    TICKETS[key] = {"id": f"T-{len(EFFECTS)}", "title": title, "state": "open"}
+    TICKETS[key] = {"id": f"T-{len(EFFECTS)}", "key": key, "title": title, "state": "open"}
     return TICKETS[key]
 
 
 @server.tool(annotations=READS)
 async def find_ticket(key: str, ctx: Context) -> dict[str, Any]:
     """Find a ticket by its key."""
-    kind = key.partition("-")[0]
+    kind, _, rest = key.partition("-")
+    ours = {"id": "T-9", "key": rest, "title": "Export broken", "customer": "c-19", "state": "open"}
+    odd: dict[str, list[dict[str, Any]]] = {
+        "found": [ours],
+        "pending": [{**ours, "state": "creating"}],
+        "different": [{**ours, "title": "Something else"}],
+        "twice": [ours, {**ours, "id": "T-10"}],
+        "huge": [{**ours, "title": "x" * 2_000_000}],
+        "truncated": [],
+    }
     if kind == "slow":
         await asyncio.sleep(30)
     if kind == "broken":
@@ -120,19 +131,8 @@ async def find_ticket(key: str, ctx: Context) -> dict[str, Any]:
         raise MCPError(code=-32023, message="Slow down.", data={"retryAfterMs": 7_000})
     if kind == "person":
         raise MCPError(code=-32042, message="Sign in first.", data={"elicitations": []})
-    if kind == "huge":
-        return {"tickets": [{"title": "x" * 2_000_000}]}
-    if kind == "pending":
-        return {"tickets": [{"id": "T-9", "title": "Export broken", "state": "creating"}]}
-    if kind == "different":
-        return {"tickets": [{"id": "T-9", "title": "Something else", "state": "open"}]}
-    if kind == "twice":
-        return {"tickets": [{"id": f"T-{n}", "title": "Export broken", "state": "open"} for n in (1, 2)]}
-    if kind == "truncated":
-        return {"tickets": [], "truncated": True}
-    if kind == "found":
-        return {"tickets": [{"id": "T-9", "title": "Export broken", "state": "open"}]}
-    return {"tickets": [TICKETS[key]] if key in TICKETS else []}
+    held = [TICKETS[key]] if key in TICKETS else []
+    return {"tickets": odd.get(kind, held), "truncated": kind == "truncated"}
 
 
 @server.tool(annotations=READS, structured_output=False)
@@ -196,7 +196,8 @@ class Doorkeeper:
             await refusal(scope, receive, send)
             return
         if scope["path"] == "/moved":
-            await PlainTextResponse("", 307, {"location": "http://169.254.169.254/mcp"})(scope, receive, send)
+            to = parse_qs(scope["query_string"].decode())["to"][0]
+            await PlainTextResponse("", 307, {"location": to})(scope, receive, send)
             return
         if scope["path"] == "/busy":
             await PlainTextResponse("", 429, {"retry-after": "3"})(scope, receive, send)

@@ -4,7 +4,11 @@ import pytest
 
 from tests.owners.conformance import Situation, Stage, conforms
 
-KINDS = ["status", "search", "list", "operation"]
+KINDS = [
+    *("status", "search", "list", "operation"),
+    *("mcp_tool", "mcp_tool_2026", "mcp_tool_2025", "mcp_task_2026", "mcp_task_2025"),
+    *("sql", "postgres_xact"),
+]
 
 
 @pytest.mark.parametrize("situation", Situation)

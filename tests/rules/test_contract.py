@@ -20,7 +20,7 @@ from ledger.rules.contract import (
 )
 from ledger.rules.durations import format_duration, parse_duration
 from ledger.rules.expressions import Context
-from ledger.rules.templates import NotRendered, render_path
+from ledger.rules.templates import NotRendered, render_path, render_value, slots
 from ledger.rules.vocabulary import Effect, EffectKind, FailureClass, Guarantee, Visibility
 
 WHOLE = """
@@ -207,6 +207,12 @@ WRONG = [
     ({"idempotency": {**KEY, "key": "fixed"}}, "idempotency.key", "one key for all operations"),
     ({"idempotency": {**KEY, "key": "{payload.id}"}}, "idempotency.key", "a key from the payload"),
     ({"idempotency": {**KEY, "key": "{operation_id"}}, "idempotency.key", "a brace without its partner"),
+    (
+        {"idempotency": {**KEY, "key": "{operation_id}{operation_id}"}},
+        "idempotency.key",
+        "406 characters at the longest",
+    ),
+    ({"idempotency": {"key": "x" * 100 + "{operation_id}"}}, "idempotency.key", "a correlation is kept whole too"),
     ({"idempotency": {**KEY, "field": "cookie:x"}}, "idempotency.field", "an unknown carrier"),
     ({"idempotency": {**KEY, "retention": "-1s"}}, "idempotency.retention", "a negative time"),
     ({"lookup": [{**STATUS, "http": {"path": "https://evil.example/x"}}]}, "lookup[0].http.path", "another host"),
@@ -303,15 +309,22 @@ def test_samples_agree_with_any_rule_that_reads_them():
     assert contract(samples=[{"answer": {"status": 400}, "effect": "none"}]), "the defaults decide, elsewhere"
 
 
+def test_an_owner_may_be_asked_twice_in_one_way():
+    elsewhere = {**STATUS, "http": {"path": "/archive/{operation_id}"}}
+    assert [rule.http.path for rule in contract(lookup=[STATUS, elsewhere, STATUS]).lookup] == [
+        "/x",
+        "/archive/{operation_id}",
+        "/x",
+    ]
+
+
 def test_reads_may_retry_what_they_like():
     assert contract(effect="read", errors=[{"when": "status == 503", "class": "transient"}])
     assert contract(effect="read", lookup=[{**STATUS, "no_match": "status == 404"}])
 
 
 def test_what_this_release_cannot_carry_out_is_named():
-    whole = {problem.path for problem in unsupported(parse_contract(WHOLE))}
-    assert whole == {"items", "lookup[1].by", "verify", "approval", "dispatch"}
-    assert [problem.path for problem in unsupported(contract(effect="batch"))] == ["effect"]
+    assert {problem.path for problem in unsupported(parse_contract(WHOLE))} == {"approval"}
     assert unsupported(contract(lookup=[STATUS])) == ()
 
 
@@ -358,6 +371,7 @@ KEYS = [
     ({**KEY}, 2, "op-1#r2", {"Idempotency-Key": "op-1#r2"}, "another revision is another request"),
     ({**KEY, "repair_key": "same"}, 2, "op-1", {"Idempotency-Key": "op-1"}, "unless the contract keeps it"),
     ({**KEY, "key": "asc-{operation_id}-{revision}"}, 2, "asc-op-1-2", {"Idempotency-Key": "asc-op-1-2"}, "placed"),
+    ({**KEY, "key": "{{{operation_id}}}"}, 1, "{op-1}", {"Idempotency-Key": "{op-1}"}, "a doubled brace is a brace"),
     ({**KEY, "field": "body:client_token"}, 1, "op-1", {}, "the harness puts it into the body"),
     ({"guarantee": "natural"}, 1, None, {}, "nothing to carry"),
 ]
@@ -472,6 +486,38 @@ PATHS = [
 def test_paths(template, path, why):
     values = {"idempotency_key": "a/b?c#r2", "payload": {"name": "ü&x", "n": 7}}
     assert render_path(template, values=values) == path, why
+
+
+BRACES = [
+    ("{{ shop {{ id }} }}", "{ shop { id } }", "GraphQL's own braces"),
+    ("{{{payload.n}}}", "{7}", "a slot between braces"),
+    ("{{payload.n}}", "{payload.n}", "no slot at all"),
+    ("{payload.n}", 7, "a slot alone keeps its type"),
+    ({"a": ["{{", "}}"]}, {"a": ["{", "}"]}, "alone"),
+]
+
+
+@pytest.mark.parametrize(("template", "rendered", "why"), BRACES)
+def test_literal_braces(template, rendered, why):
+    assert render_value(template, values={"payload": {"n": 7}}) == rendered, why
+
+
+def test_literal_braces_in_a_path_are_encoded():
+    assert render_path("/q/{{a}}", values={}) == "/q/%7Ba%7D"
+
+
+@pytest.mark.parametrize("template", ["{{a}", "{a}}", "{", "}", "{{{a", "{}", "{a b}"])
+def test_braces_without_a_partner(template):
+    with pytest.raises(ValueError, match=r"brace|is not a name"):
+        slots(template)
+
+
+@given(text=st.text(alphabet="{}ab.", max_size=12))
+@settings(deadline=None)
+def test_doubling_every_brace_makes_text(text):
+    doubled = text.replace("{", "{{").replace("}", "}}")
+    assert slots(doubled) == ()
+    assert render_value(doubled, values={}) == text
 
 
 @pytest.mark.parametrize("value", [None, True, 1.5, [], {}, "", ".", "..", "\ud800"])

@@ -263,8 +263,7 @@ def test_every_condition_is_named_that_does_not_hold():
 
 
 def test_without_lag_nothing_counts():
-    read = parse_contract({"contract": "t", "owner": "o", "effect": "read", "lookup": [{"by": "list"}]}).lookup[0]
-    grade = grade_lookup(lookup=lookup(), rule=read.model_copy(update={"authoritative": True}), facts=facts())
+    grade = grade_lookup(lookup=lookup(), rule=rule().model_copy(update={"lag": None}), facts=facts())
     assert grade.absent is False
     assert grade.earliest_useful_at is None
 
@@ -338,6 +337,100 @@ def test_a_refusal_that_was_found_speaks_for_its_own_key_only():
     assert (grade.outcome, grade.effect, grade.proof) == (LookupOutcome.INCONCLUSIVE, None, None)
     grade = grade_lookup(lookup=lookup("found", effect=Effect.APPLIED), rule=rule(), facts=before)
     assert grade.effect is Effect.APPLIED, "one that happened is enough"
+
+
+HANDED_OUT = {
+    "status": {"by": "status", "http": {"path": "/t/{receipt.id}"}, "found": "status == 200"},
+    "operation": {"by": "operation", "http": {"at": "location"}, "effect": MAP},
+    "operation by a name that we chose": {
+        "by": "operation", "http": {"path": "/o/{idempotency_key}"}, "effect": MAP,
+    },
+    "mcp_task": {"by": "mcp_task", "task": "{receipt.task}"},
+    "postgres_xact": {"by": "postgres_xact", "xact": "{receipt.xact}", "as": "env:DSN"},
+    "status by key": {"by": "status", "http": {"path": "/t/{idempotency_key}"}, "found": "status == 200"},
+}  # fmt: skip
+SENT = [
+    ((attempt(),), True, True, "the one attempt"),
+    ((attempt(N, proof=Proof.NOT_SENT), attempt(number=2)), True, True, "the first was never sent: no handle is its"),
+    ((attempt(N, proof=Proof.REFUSED), attempt(number=2)), True, True, "the first was refused: likewise"),
+    ((attempt(N, proof=Proof.LOOKUP_MATCH), attempt(number=2)), False, True, "the handle may be the first one's still"),
+    ((attempt(), attempt(number=2)), False, True, "it is the handle of one, and the other is open too"),
+    ((attempt(), attempt(number=2, idempotency_key="op-1#r2")), False, False, "nor do they carry one key"),
+    ((attempt(network_attempts=3),), False, True, "an SDK sent it three times, and told the last handle"),
+]
+
+
+@pytest.mark.parametrize(("attempts", "by_handle", "by_key", "why"), SENT, ids=[why for *_, why in SENT])
+@pytest.mark.parametrize("kind", HANDED_OUT)
+def test_a_handle_speaks_for_the_attempt_that_it_was_handed_out_for(kind, attempts, by_handle, by_key, why):
+    by = written({**HANDED_OUT[kind], "authoritative": True, "sees": "all"})
+    grade = grade_lookup(lookup=lookup("found", effect=Effect.NONE), rule=by, facts=facts(*attempts))
+    speaks = by_key if kind in ("status by key", "operation by a name that we chose") else by_handle
+    assert (grade.effect is Effect.NONE) is speaks, why
+    grade = grade_lookup(lookup=lookup("found", effect=Effect.APPLIED), rule=by, facts=facts(*attempts))
+    assert grade.effect is Effect.APPLIED, "one that happened is enough"
+
+
+KINDS = [
+    # by, authoritative: may say applied, may say none by what it found, may say none by absence
+    ("status", True, True, True, True),
+    ("status", False, True, False, False),
+    ("search", False, True, False, False),
+    ("list", False, True, False, False),
+    ("operation", True, True, True, False),
+    ("operation", False, True, False, False),
+    ("mcp_tool", True, True, True, True),
+    ("mcp_tool", False, True, False, False),
+    ("mcp_task", True, True, True, False),
+    ("mcp_task", False, True, False, False),
+    ("sql", True, True, True, True),
+    ("sql", False, True, False, False),
+    ("postgres_xact", True, True, True, False),
+    ("postgres_xact", False, True, False, False),
+]
+WRITTEN = {
+    "status": {"http": {"path": "/t/{idempotency_key}"}, "found": "status == 200"},
+    "search": {"http": {"path": "/t?q={operation_id}"}, "items": "body", "match": "item.ref == operation_id"},
+    "list": {"http": {"path": "/t"}, "items": "body", "match": "item.ref == operation_id"},
+    "operation": {"http": {"at": "location"}, "effect": MAP},
+    "mcp_tool": {"mcp": {"tool": "find", "arguments": {"ref": "{operation_id}"}}, "found": "body.ref != ''"},
+    "mcp_task": {"task": "{receipt.task}"},
+    "sql": {"sql": {"statement": "SELECT %(ref)s", "parameters": {"ref": "{operation_id}"}}, "as": "env:D"},
+    "postgres_xact": {"xact": "{receipt.xact}", "as": "env:D"},
+}
+
+
+def written(document):
+    return parse_contract({"contract": "t", "owner": "o", "effect": "write", "lookup": [document]}).lookup[0]
+
+
+@pytest.mark.parametrize(("by", "authoritative", "applied", "none", "absent"), KINDS)
+def test_what_each_kind_may_say(by, authoritative, applied, none, absent):
+    kind = written({"by": by, **WRITTEN[by], "authoritative": authoritative, "sees": "all", "lag": "30s"})
+    told = {"authoritative": authoritative}
+    grade = grade_lookup(lookup=lookup("found", effect=Effect.APPLIED, **told), rule=kind, facts=facts())
+    assert (grade.effect is Effect.APPLIED) is applied
+    grade = grade_lookup(lookup=lookup("found", effect=Effect.NONE, **told), rule=kind, facts=facts())
+    assert (grade.effect is Effect.NONE) is none
+    grade = grade_lookup(lookup=lookup(**told), rule=kind, facts=facts())
+    assert grade.absent is absent, grade.reasons
+
+
+def test_an_absence_under_the_operations_own_name_covers_every_key():
+    keys = (attempt(idempotency_key="op-1"), attempt(number=2, idempotency_key="op-1#r2"))
+    by_name = written(
+        {"by": "status", "http": {"path": "/t/{operation_id}"}, "found": "status == 200", "no_match": "status == 404",
+         "authoritative": True, "sees": "all", "lag": "30s"}
+    )  # fmt: skip
+    assert grade_lookup(lookup=lookup(), rule=by_name, facts=facts(*keys)).absent
+    refused = grade_lookup(lookup=lookup("found", effect=Effect.NONE), rule=by_name, facts=facts(*keys))
+    assert refused.effect is None, "a refusal that was found is one of them, and nobody knows which"
+
+
+def test_what_is_another_operations_is_no_conflict_of_ours():
+    for told in ({"matches": 3}, {"differs": (("title", "a", "b"),)}):
+        grade = grade_lookup(lookup=lookup("found", exact_key=False, **told), rule=rule(), facts=facts())
+        assert (grade.outcome, grade.conflict) == (LookupOutcome.INCONCLUSIVE, False)
 
 
 def test_a_conflict_names_the_members_never_the_values():

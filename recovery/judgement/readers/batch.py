@@ -72,7 +72,13 @@ def read(
         return ruled
     items = None
     if not unreadable and (status is None or status < 500):
-        items = items_of(body=body, request=request, reported=reported, ours_is_open=seen.ours_is_open)
+        items = items_of(
+            body=body,
+            request=request,
+            reported=reported,
+            ours_is_open=seen.ours_is_open,
+            in_order=contract.items is not None and contract.items.in_order,
+        )
     if items is not None:
         return of_items(items, seen, context)
     if status is not None:

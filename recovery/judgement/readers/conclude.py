@@ -7,7 +7,7 @@ A meaning from a table or a contract's rule passes these guards before it become
 | the tool reads                                                    | no effect to lose: none, and unknown = transient |
 | the speaker may not say it (law 3)                                | unknown; the contract's claim is a violation   |
 | several requests stand behind one report, and the last was refused | unknown: the refusal speaks for the last alone |
-| it may be our own earlier effect that is in the way (409, 412, 404) | unknown: compare first                         |
+| it may be our own earlier effect that is in the way (409, 412, 404) | unknown: compare first; unless it is that request's own answer |
 """
 
 from collections.abc import Mapping, Sequence
@@ -32,9 +32,10 @@ from recovery.judgement.waits import Wait, moment
 _CLOCKS_DIFFER = timedelta(minutes=5)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Seen:
-    """What a reader knows beside the meaning."""
+    """What a reader knows beside the meaning. Nothing writes to it; it is not frozen because it lives for one reading,
+    and freezing it would cost more than most of that."""
 
     kind: str
     contract: Contract
@@ -42,6 +43,8 @@ class Seen:
     speaker: Speaker
     phase: Phase | None = None
     network_attempts: int = 1
+    replayed: bool = False
+    """The owner says that this answer is an earlier request's."""
     wait: Wait | None = None
     field: str | None = None
     body: ErrorBody | None = None
@@ -66,9 +69,9 @@ class Seen:
         return self.network_attempts > 1 or any(attempt.effect is not Effect.NONE for attempt in self.earlier)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class _Claim:
-    """A meaning on its way through the guards."""
+    """A meaning on its way through the guards. Not frozen, for the reason of `Seen`."""
 
     rule: str
     failure_class: FailureClass
@@ -175,8 +178,10 @@ def _guarded(claim: _Claim, seen: Seen) -> Reading:
         return _reading(_unknown(rule=claim.rule, code=Code.CLAIM_REFUSED, violations=(said,)), seen)
     if claim.effect is Effect.NONE and seen.network_attempts > 1:
         return _reading(_unknown(rule=f"{claim.rule}.after_our_own_requests"), seen)
-    if claim.effect is Effect.NONE and claim.foreign_only and seen.ours_is_open:
-        return _reading(_unknown(rule=f"{claim.rule}.perhaps_ours", remedy=Action.RECONCILE), seen)
+    if claim.effect is Effect.NONE and claim.foreign_only and seen.ours_is_open and not seen.replayed:
+        # That the key is known from other contents is worth knowing whoever is in the way.
+        code = claim.code if claim.code == Code.KEY_REUSED else Code.EARLIER_ATTEMPT_OPEN
+        return _reading(_unknown(rule=f"{claim.rule}.perhaps_ours", code=code, remedy=Action.RECONCILE), seen)
     return _reading(claim, seen)
 
 
@@ -229,6 +234,7 @@ def _reading(claim: _Claim, seen: Seen) -> Reading:
         retry_after_ms=None if seen.wait is None else seen.wait.milliseconds,
         retry_after_raw=None if seen.wait is None else seen.wait.raw,
         network_attempts=seen.network_attempts,
+        replayed=seen.replayed,
         receipt=seen.receipt,
         items=seen.items,
         verification=seen.verification,

@@ -60,8 +60,10 @@ _REDIRECTED = replace(NOT_LISTED, rule="answer.redirected", code=Code.REDIRECTED
 _LAPSED_GATEWAY = replace(STATUSES[502], rule="gateway.unrecognised")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class _Answer:
+    """Nothing writes to it; like `Seen` it lives for one reading, and freezing such values costs a tenth of it."""
+
     status: int
     headers: Mapping[str, Any]
     body: Any
@@ -128,6 +130,8 @@ def read(
         phase=seen.phase,
         lowered=True,
     )
+    if not contract.is_read and _replayed(answer, contract, context):
+        seen = replace(seen, replayed=True)
     ruled = by_contract(context, seen)
     if ruled is not None:
         return ruled
@@ -142,14 +146,23 @@ def read(
         meaning, remedy = _of_a_read(answer, limited=limited)
         return conclude(meaning, seen, remedy=remedy)
     if contract.effect is EffectKind.BATCH and answer.status < 500:
-        items = items_of(body=answer.body, request=answer.request, ours_is_open=seen.ours_is_open)
+        items = items_of(
+            body=answer.body,
+            request=answer.request,
+            ours_is_open=seen.ours_is_open,
+            in_order=contract.items is not None and contract.items.in_order,
+        )
         if items is not None:
             return of_items(items, seen, context)
     if error.tells is Tells.PARTIAL and (contract.effect is EffectKind.BATCH or not error.among_entries):
         return conclude(PARTIAL if _accounted_for(answer) else UNACCOUNTED, seen)
     if answer.status < 400:
         return _below_400(answer, seen, context)
-    return conclude(_refusal(answer, limited=limited), seen, remedy=_remedy(answer, contract, context))
+    meaning = _refusal(answer, limited=limited)
+    if seen.replayed and answer.status >= 500 and meaning.effect is Effect.UNKNOWN:
+        # The same key would bring it back for ever, so the owner's records are asked.
+        return conclude(replace(meaning, code=Code.STORED_FAILURE), seen, remedy=Action.RECONCILE)
+    return conclude(meaning, seen, remedy=_remedy(answer))
 
 
 def _parse(observation: Mapping[str, Any]) -> tuple[_Answer, bool]:
@@ -273,14 +286,16 @@ def _five_hundred(status: int, said: Meaning | None, *, jsonrpc: bool) -> Meanin
     return said if jsonrpc and status in (500, 501) else base
 
 
-def _remedy(answer: _Answer, contract: Contract, context: Context) -> Action | None:
-    """A delete of what is not there: somebody must look whether that was the goal or the wrong address. A stored
-    failure that is replayed: the same key would bring it back for ever, so the owner's records are asked."""
-    if answer.status >= 500:
-        marker = contract.compiled.replay_marker
-        replayed = marker is not None and marker.matches(context) is True
-        said = str(answer.headers.get("idempotent-replayed", "")).strip().lower() == "true"
-        return Action.RECONCILE if replayed or said else None
+def _replayed(answer: _Answer, contract: Contract, context: Context) -> bool:
+    """By the contract's marker, or by the header that several owners document."""
+    if str(answer.headers.get("idempotent-replayed", "")).strip().lower() == "true":
+        return True
+    marker = contract.compiled.replay_marker
+    return marker is not None and marker.matches(context) is True
+
+
+def _remedy(answer: _Answer) -> Action | None:
+    """A delete of what is not there: somebody must look whether that was the goal or the wrong address."""
     not_there = answer.status in (404, 410) and answer.error.jsonrpc is None
     return Action.VERIFY if not_there and answer.method == "DELETE" else None
 
@@ -310,6 +325,7 @@ def _keys(request: Mapping[str, Any]) -> frozenset[str]:
 
 def _limiter_said_403(answer: _Answer) -> bool:
     """GitHub's primary and secondary limits answer 403; only the limiter's own headers tell them from a refusal."""
+    if answer.status != 403:
+        return False
     left = answer.headers.get("x-ratelimit-remaining")
-    nothing_left = re.fullmatch(r"\s*0\s*", str(left)[:20]) is not None
-    return answer.status == 403 and (nothing_left or "retry-after" in answer.headers)
+    return re.fullmatch(r"\s*0\s*", str(left)[:20]) is not None or "retry-after" in answer.headers

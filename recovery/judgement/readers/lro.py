@@ -150,7 +150,7 @@ def _meaning(operation: Mapping[str, Any], status: int | None) -> Meaning:
         for holder in (operation, operation.get("properties"), operation.get("operation"), operation.get("job"))
         if isinstance(holder, Mapping)
         for name in _STATUS_MEMBERS
-        if isinstance(value := holder.get(name), str)
+        if (value := _word_of(holder.get(name))) is not None
     ]
     if not words:
         return UNFINISHED if status == 202 else TO_BE_CHECKED
@@ -160,6 +160,13 @@ def _meaning(operation: Mapping[str, Any], status: int | None) -> Meaning:
         return CONTRADICTS if failing else _DONE
     # Of several words the least finished counts, and a failure before everything.
     return next((meaning for meaning in (_FAILED, UNACCOUNTED, NOT_LISTED, UNFINISHED) if meaning in said), NOT_LISTED)
+
+
+def _word_of(value: Any) -> str | None:
+    """A state's word; of a state that is an object (Prefect, EC2), its type or name."""
+    if isinstance(value, Mapping):
+        value = next((value[name] for name in ("type", "name", "Name") if isinstance(value.get(name), str)), None)
+    return value if isinstance(value, str) else None
 
 
 def _by_word(word: str) -> Meaning:

@@ -38,7 +38,7 @@ def mapping(holder: Mapping[str, Any], name: str, *, inside: str = "") -> Mappin
     value = holder.get(name)
     if value is None:
         return {}
-    if not isinstance(value, Mapping):
+    if type(value) is not dict and not isinstance(value, Mapping):
         raise ObservationInvalid(inside + name, "must be an object.")
     return value
 
@@ -62,8 +62,8 @@ def network_attempts(observation: Mapping[str, Any]) -> int:
 
 def split(observation: Mapping[str, Any], known: frozenset[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The names of the members that are looked at, and of those that nothing here knows (at most fifty)."""
+    if known.issuperset(observation):
+        return tuple(sorted(observation)), ()
     names = sorted([name if isinstance(name, str) else str(name) for name in observation])
     looked_at = [name for name in names if name in known]
-    if len(looked_at) == len(names):
-        return tuple(looked_at), ()
     return tuple(looked_at), tuple([name[:100] for name in names if name not in known][:50])

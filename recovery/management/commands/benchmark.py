@@ -7,7 +7,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandParser
 
-from recovery.benchmarks import decide, digest, footprint, intake, recovery
+from recovery.benchmarks import decide, digest, footprint, intake, notice, recovery
 from recovery.benchmarks.rounds import VoidRunError
 
 BENCHMARKS: dict[str, Callable[..., Iterator[dict[str, Any]]]] = {
@@ -15,6 +15,7 @@ BENCHMARKS: dict[str, Callable[..., Iterator[dict[str, Any]]]] = {
     "digest": digest.run,
     "footprint": footprint.run,
     "intake": intake.run,
+    "notice": notice.run,
     "recovery": recovery.run,
 }
 

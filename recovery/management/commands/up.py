@@ -53,6 +53,8 @@ class Command(BaseCommand):
             _keep(local / "field_key", variable="ASCERTAIN_FIELD_KEYS", make=new_key)
             with self._database(root) as (cluster, env):
                 owner_port = kept_port(file=local / "demo_owner_port", host=HOST)
+                env.setdefault("ASCERTAIN_ADDRESS", address)
+                env.setdefault("EMAIL_URL", "console:")
                 env["ASCERTAIN_DEMO_OWNER_URL"] = f"http://{HOST}:{owner_port}"
                 self._say("Bringing the database's tables up to date …")
                 _step([sys.executable, "manage.py", "migrate", "--database", "owner", "--verbosity", "0"], env, root)
