@@ -51,7 +51,7 @@ PLACE_LASTS: Final = timedelta(seconds=20)
 """A dead worker's place is free again after this."""
 NOTED_EVERY: Final = 1.0
 """Seconds between two notes that an owner answers, while nothing is wrong with it."""
-FIRST_GUESS: Final = 0.2
+FIRST_GUESS: Final = 0.05
 """Seconds that an owner is taken to need for an answer before it gave one."""
 LOOKS_AGAIN_WITHIN: Final = timedelta(minutes=1)
 """Operations whose credential was refused are looked at so often: its value may have been changed, which asks nothing of
@@ -117,7 +117,8 @@ class Desk:
     """By the monotonic clock: when it was last noted that the owner answers."""
     in_doubt: bool = True
     """The next answer is worth noting at once."""
-    answer_seconds: float = FIRST_GUESS
+    _answers: float = FIRST_GUESS
+    _open: dict[int, float] = field(default_factory=dict)
     _waiting: int = 0
     _counted_at: float = 0.0
 
@@ -136,7 +137,8 @@ class Desk:
     def spread(self) -> timedelta:
         """Over how long those are spread who find no place now."""
         if time.monotonic() - self._counted_at > 2.0:
-            self._counted_at, self._waiting = time.monotonic(), waiting(owner_id=self.owner_id)
+            self._counted_at = time.monotonic()
+            self._waiting = waiting(owner_id=self.owner_id, within=timedelta(minutes=1))
         return spread_over(
             waiting=self._waiting,
             most_at_once=self.most_at_once,
@@ -144,9 +146,27 @@ class Desk:
             answer_seconds=self.answer_seconds,
         )
 
-    def took(self, seconds: float) -> None:
-        """An answer took so long."""
-        self.answer_seconds += 0.2 * (seconds - self.answer_seconds)
+    @property
+    def answer_seconds(self) -> float:
+        """How long it takes to answer: lately, and not less than a question has been open now."""
+        with self.lock:
+            oldest = min(self._open.values(), default=None)
+        return self._answers if oldest is None else max(self._answers, time.monotonic() - oldest)
+
+    @contextmanager
+    def open_question(self) -> Iterator[None]:
+        """Around a question to the owner."""
+        me, began = threading.get_ident(), time.monotonic()
+        with self.lock:
+            self._open[me] = began
+        try:
+            yield
+        finally:
+            seconds = time.monotonic() - began
+            with self.lock:
+                del self._open[me]
+                # Slowness counts at once, quickness once it lasts.
+                self._answers += (0.5 if seconds > self._answers else 0.2) * (seconds - self._answers)
 
 
 _desks: dict[UUID, Desk] = {}
@@ -241,11 +261,9 @@ class Visit:
         self._check_credential(reference or "", mark)
         self._take_turn()
         _give_back_connection()
-        began = time.monotonic()
-        heard = call(secrets)
-        seconds = time.monotonic() - began
+        with self.desk.open_question():
+            heard = call(secrets)
         if heard.answered or heard.overloaded:
-            self.desk.took(seconds)
             self._note(heard, roll=random.random() if roll is None else roll)  # noqa: S311 - spreads waits, guards nothing
         if heard.refused_credential:
             self._latch(known, reference or "", mark, heard.reason)

@@ -37,6 +37,9 @@ app.conf.update(
     },
     beat_scheduler="celery.beat:Scheduler",
 )
+# Celery would close the pool of connections before and after every task, under the hands that go on (recovery/hands.py).
+# Each thread gives its connection back by itself.
+app.conf["CELERY_DB_REUSE_MAX"] = 1_000_000_000
 app.autodiscover_tasks(["recovery"])
 
 LAST_SECONDS = 10.0

@@ -41,6 +41,8 @@ PATIENCE: Final = 1.5
 """Seconds that a line waits for its first place."""
 LONGEST_LINE: Final = 3.0
 """Seconds that an owner may need for those who stand before it."""
+SLOW: Final = 0.3
+"""Seconds for an answer, from which on nobody need wait for it."""
 WIDENED_EVERY: Final = 0.1
 SHORTEST: Final = 0.5
 """Seconds; with less time left nothing is begun."""
@@ -56,6 +58,15 @@ class _Work:
     ends: float
     """By the monotonic clock."""
     done: "Future[Done]"
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """An operation that stands in a line, or was put back."""
+
+    done: "Future[Done]"
+    slow: bool
+    """Its owner takes its time. Do something else meanwhile."""
 
 
 @dataclass(slots=True)
@@ -82,9 +93,9 @@ class Hands:
         self._pool = ThreadPoolExecutor(max_workers=THREADS, thread_name_prefix="asks")
         self._closed = False
 
-    def give(self, owners: Mapping[UUID, UUID | None], *, ends: float) -> list["Future[Done]"]:
-        """Put operations in the lines of their owners. Each future tells what was done, or raises what went wrong."""
-        given = []
+    def give(self, owners: Mapping[UUID, UUID | None], *, ends: float) -> list[Given]:
+        """Put operations in the lines of their owners. Each future tells what was done."""
+        given: list[Given] = []
         by_owner: dict[UUID | None, list[UUID]] = {}
         for id, owner in owners.items():
             by_owner.setdefault(owner, []).append(id)
@@ -107,7 +118,7 @@ class Hands:
         while time.monotonic() < ends and any(line.threads for line in self._lines.values()):
             time.sleep(0.05)
 
-    def _stand(self, owner: UUID | None, ids: Sequence[UUID], *, ends: float) -> list["Future[Done]"]:
+    def _stand(self, owner: UUID | None, ids: Sequence[UUID], *, ends: float) -> list[Given]:
         works = [_Work(id, ends, Future()) for id in ids]
         with self._lock:
             line = self._lines.get(owner)
@@ -122,7 +133,8 @@ class Hands:
                     self._pool.submit(self._thread, line, None)
         if not takes:
             self._put_back(line, works, None)
-        return [work.done for work in works]
+        slow = line.desk is not None and line.desk.answer_seconds > SLOW
+        return [Given(work.done, slow) for work in works]
 
     def _thread(self, line: _Line, visit: Visit | None) -> None:
         """Work a line off until nobody stands in it."""

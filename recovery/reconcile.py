@@ -22,7 +22,7 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, Final
 from uuid import UUID
@@ -111,6 +111,10 @@ def reconcile(*, id: UUID, time_left: float, visit: Visit | None = None) -> Done
     if decision is not None and _is_time_to_repeat(known, decision):
         ended = _end(known)
         return ended if ended is not Done.NOTHING else _repeat(known, decision, time_left=time_left, visit=visit)
+    if decision is not None and _waits_to_repeat(known, decision) and not facts.items:
+        # Somebody wanted a look; there is nothing to learn, and a wait is never shortened.
+        put_back(ids=[known.id], over=timedelta(0), not_before=decision.not_before, past_deadline=True)
+        return Done.PUT_BACK
     if facts.items and _looks_at_items(known):
         return _ask_items(known, time_left=time_left, visit=visit)
     if facts.state is State.DISPATCHED:
@@ -141,10 +145,14 @@ def _lapse(known: Held) -> Done:
     return Done.LAPSED if lapse_attempt(held=known, decision=decision, items=items) is not None else Done.NOTHING
 
 
+def _waits_to_repeat(known: Held, decision: Decision) -> bool:
+    return known.facts.state is State.WAITING and decision.recovery_action in REPEATS
+
+
 def _is_time_to_repeat(known: Held, decision: Decision) -> bool:
     """Whether the wait before a licensed repeat is over."""
-    waits = known.facts.state is State.WAITING and decision.recovery_action in REPEATS
-    return waits and (decision.not_before is None or known.now >= decision.not_before)
+    over = decision.not_before is None or known.now >= decision.not_before
+    return over and _waits_to_repeat(known, decision)
 
 
 def _repeat(known: Held, decision: Decision, *, time_left: float, visit: Visit | None) -> Done:

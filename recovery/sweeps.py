@@ -47,12 +47,12 @@ def look_at(*, ids: Sequence[UUID], patience: float = TASK_SECONDS) -> dict[Done
     Returns what came of those that were done within `patience` seconds; the others stand in the lines of this process and
     go on. One that fails does not hold the others: it is logged and left to its claim's lapse.
     """
-    futures = hands().give(owners_to_ask(ids=ids), ends=time.monotonic() + TASK_SECONDS)
-    wait(futures, timeout=patience)
+    given = hands().give(owners_to_ask(ids=ids), ends=time.monotonic() + TASK_SECONDS)
+    wait([each.done for each in given if not each.slow or patience >= TASK_SECONDS], timeout=patience)
     came_to: dict[Done, int] = {}
-    for future in futures:
-        if future.done():
-            came_to[future.result()] = came_to.get(future.result(), 0) + 1
+    for each in given:
+        if each.done.done():
+            came_to[each.done.result()] = came_to.get(each.done.result(), 0) + 1
     return came_to
 
 

@@ -3,6 +3,17 @@
 from ledger.models.attempt import Attempt
 from ledger.models.attestation import Attestation
 from ledger.models.contract import ContractVersion, Owner, Tool
+from ledger.models.desk import (
+    BulkJob,
+    BulkMember,
+    CauseDesk,
+    Desk,
+    DeskEntry,
+    Note,
+    Preference,
+    Presence,
+    SavedView,
+)
 from ledger.models.event import Delivery, Destination, Event
 from ledger.models.evidence import Evidence, Original
 from ledger.models.heartbeat import Heartbeat
@@ -18,9 +29,14 @@ __all__ = [
     "ApiToken",
     "Attempt",
     "Attestation",
+    "BulkJob",
+    "BulkMember",
+    "CauseDesk",
     "ContractVersion",
     "CredentialLatch",
     "Delivery",
+    "Desk",
+    "DeskEntry",
     "Destination",
     "Event",
     "Evidence",
@@ -29,6 +45,7 @@ __all__ = [
     "ItemAttempt",
     "Journal",
     "Membership",
+    "Note",
     "Notice",
     "NoticeEndpoint",
     "Operation",
@@ -37,8 +54,11 @@ __all__ = [
     "OwnerSlot",
     "OwnerState",
     "Person",
+    "Preference",
+    "Presence",
     "Revision",
     "Run",
+    "SavedView",
     "Schedule",
     "Secret",
     "Tool",

@@ -16,7 +16,7 @@ class Attestation(models.Model):
     )
     person = models.ForeignKey(Person, on_delete=models.PROTECT)
     answer = models.CharField(max_length=24)
-    """applied, not_applied, cannot_tell or distinct_intent."""
+    """applied, not_applied, partially_applied, cannot_tell, distinct_intent, written_off or accept_duplicate_risk."""
     reason = models.TextField(default="")
     evidence_url = models.CharField(max_length=2000, default="")
     version_seen = models.PositiveIntegerField()
@@ -28,7 +28,17 @@ class Attestation(models.Model):
         db_table = "attestation"
         constraints = [
             CheckConstraint(
-                condition=Q(answer__in=["applied", "not_applied", "cannot_tell", "distinct_intent"]),
+                condition=Q(
+                    answer__in=[
+                        "applied",
+                        "not_applied",
+                        "partially_applied",
+                        "cannot_tell",
+                        "distinct_intent",
+                        "written_off",
+                        "accept_duplicate_risk",
+                    ]
+                ),
                 name="attestation_answer_is_a_known_word",
             ),
             CheckConstraint(condition=~Q(reason="") | ~Q(evidence_url=""), name="an_answer_has_evidence_or_a_reason"),

@@ -60,6 +60,8 @@ class Operation(models.Model):
     reconcile_until = models.DateTimeField()
     receipt = models.JSONField(null=True)
     """The contract's receipt members, read from the owner's answers: ids, addresses, task ids. Null: none yet."""
+    cause = models.CharField(max_length=160, default="", db_default="")
+    """What went wrong, for grouping: `class/code/owner's code`. Empty until something did."""
     escalated_at = models.DateTimeField(null=True)
     sla_at = models.DateTimeField(null=True)
     """Until when a person should have answered; null where the contract states none or nobody was asked."""
@@ -119,6 +121,7 @@ class Operation(models.Model):
                 fields=["workspace", "state", "created_at", "id"], condition=UNSETTLED, name="operation_open_by_state"
             ),
             models.Index(fields=["workspace", "created_at", "id"], condition=UNSETTLED, name="operation_open"),
+            models.Index(fields=["workspace", "tool", "cause"], condition=UNSETTLED, name="operation_open_by_cause"),
         ]
 
 

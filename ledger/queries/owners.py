@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -79,13 +79,14 @@ def owner_health(*, workspace_id: UUID) -> tuple[OwnerHealth, ...]:
     return tuple(_health(row, counted) for row in rows)
 
 
-def waiting(*, owner_id: UUID) -> int:
-    """How many operations wait for an owner, counted up to 10,000."""
+def waiting(*, owner_id: UUID, within: timedelta | None = None) -> int:
+    """How many operations wait for an owner, counted up to 10,000; with `within`, those that come due within it."""
+    due = "JOIN schedule s ON s.operation = o.id AND s.next_check_at <= now() + %(within)s " if within is not None else ""
     rows = execute(
-        "SELECT count(*) FROM (SELECT 1 FROM owner ow JOIN tool t ON t.owner_id = ow.id JOIN operation o "
-        "ON o.workspace_id = ow.workspace_id AND o.tool_id = t.id WHERE ow.id = %s AND o.state = ANY(%s) "
-        "AND o.decision ->> 'recovery_action' IS DISTINCT FROM 'retry' LIMIT %s) waits",
-        [owner_id, _WAITING_STATES, MOST_COUNTED],
+        "SELECT count(*) FROM (SELECT 1 FROM owner ow JOIN tool t ON t.owner_id = ow.id JOIN operation o "  # noqa: S608 - the text is ours
+        f"ON o.workspace_id = ow.workspace_id AND o.tool_id = t.id {due} WHERE ow.id = %(owner)s AND o.state = ANY(%(states)s) "
+        "AND o.decision ->> 'recovery_action' IS DISTINCT FROM 'retry' LIMIT %(most)s) waits",
+        {"owner": owner_id, "states": _WAITING_STATES, "most": MOST_COUNTED, **({"within": within} if due else {})},
     )
     return int(rows[0][0])
 

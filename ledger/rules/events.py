@@ -17,7 +17,7 @@ An operation that stays escalated tells nothing more: one event an escalation, n
 | its `kinds` list the event, its family (`operation.*`) or `*` | that                                            |
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -58,15 +58,21 @@ class Told:
 
     kind: EventKind
     payload: Mapping[str, Any]
-    always: bool
-    """Written whether or not somebody listens now."""
 
 
 def events_of(
-    *, facts: Facts, columns: Mapping[str, Any], escalation: Escalation, about: Mapping[str, Any]
+    *,
+    facts: Facts,
+    columns: Mapping[str, Any],
+    escalation: Escalation,
+    about: Callable[[], Mapping[str, Any]],
+    listened: bool,
 ) -> tuple[Told, ...]:
-    """The events of one change. `facts` stood before it, `columns` are what it sets; `about` names the operation:
-    its ids, tool, contract and owner. Payloads hold codes, ids and sentences of ours, never payload members."""
+    """The events of one change. `facts` stood before it, `columns` are what it sets; `about` names the operation: its
+    ids, tool, contract and owner. `listened`: somebody listens to what is not always written.
+
+    Payloads hold codes, ids and sentences of ours, never payload members.
+    """
     state = State(columns.get("state", facts.state))
     was = facts.state
     kinds: list[tuple[EventKind, bool]] = []
@@ -80,12 +86,12 @@ def events_of(
     verification = columns.get("verification", facts.verification)
     if verification == Verification.FAILED and facts.verification is not Verification.FAILED:
         kinds.append((EventKind.VERIFICATION_FAILED, True))
-    if not kinds:
+    written = [(kind, always) for kind, always in kinds if always or listened]
+    if not written:
         return ()
-    told = _payload(facts=facts, columns=columns, about=about)
+    told = _payload(facts=facts, columns=columns, about=about())
     return tuple(
-        Told(kind=kind, payload=_for(kind, told, facts, columns, escalation, always), always=always)
-        for kind, always in kinds
+        Told(kind=kind, payload=_for(kind, told, facts, columns, escalation, always)) for kind, always in written
     )
 
 
@@ -100,7 +106,6 @@ def violation(*, sentences: Sequence[str], escalation: Escalation, about: Mappin
             "priority": escalation.priority.value,
             "notify": list(escalation.notify),
         },
-        always=True,
     )
 
 

@@ -51,6 +51,8 @@ class AttemptFacts:
     proof: Proof | None = None
     failure_class: FailureClass | None = None
     network_attempts: int = 1
+    key_expired: bool = False
+    """The owner said that it no longer remembers this attempt's key. Known where the answer itself is at hand."""
     kind: str = "dispatch"
     """`dispatch` for a revision's first, `retry` for a repeat, `replay` for one that was to learn the truth."""
     sender: Sender = Sender.HARNESS

@@ -135,6 +135,11 @@ def _key(*, facts: Facts, contract: Contract, now: datetime) -> Licence | Refusa
             code="PRINCIPAL_CHANGED",
             sentence="An attempt was made as somebody else; the owner may not know the key from this principal.",
         )
+    if any(attempt.key_expired for attempt in concerned):
+        return Refusal(
+            code="KEY_EXPIRED",
+            sentence="The owner says that it no longer remembers this key. A repeat could make a second effect.",
+        )
     ends = key_window_ends(facts=facts, contract=contract)
     if ends is None:
         return Refusal(

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ledger.rules.contract_sections import LookupBy, LookupRule
 from ledger.rules.templates import slots, strings
-from ledger.rules.vocabulary import Guarantee
+from ledger.rules.vocabulary import EffectKind, Guarantee
 
 if TYPE_CHECKING:
     from ledger.rules.contract import Contract
@@ -26,7 +26,7 @@ _OF_ONE_ATTEMPT: Final = frozenset({LookupBy.MCP_TASK, LookupBy.POSTGRES_XACT})
 
 def asks_exactly(rule: LookupRule, *, contract: "Contract") -> bool:
     """Whether what this rule finds can only be this operation's."""
-    if contract.items is not None:
+    if contract.effect is EffectKind.BATCH and contract.items is not None:
         return _asks_by_item(rule, contract)
     named = _named(rule, contract)
     if named & {"operation_id", "idempotency_key"} or asks_by_handle(rule):

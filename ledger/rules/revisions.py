@@ -127,7 +127,7 @@ def may_revise_items(
         changed = list(changes(before[key], body))
         if not changed:
             return Refusal(code="UNCHANGED", sentence=f"The item {key[:80]} is the same; it would be refused again.")
-        if kind is RevisionKind.REPAIR and (beside := _beside(changed, decision.field)) is not None:
+        if kind is RevisionKind.REPAIR and (beside := _beside(changed, _in_item(decision.field))) is not None:
             return Refusal(
                 code="CHANGED_BESIDE_FIELD",
                 sentence=f"Of the item {key[:80]} only {decision.field} was rejected, but {beside} differs as well.",
@@ -151,6 +151,13 @@ def changes(before: Any, after: Any, *, path: str = "") -> Iterator[str]:
             yield from changes(one, other, path=f"{path}[{index}]")
     elif type(before) is not type(after) or before != after:
         yield path
+
+
+def _in_item(field: str | None) -> str | None:
+    """A rejected member as a path into its item: what stands before the item's place in the list falls away."""
+    steps = _steps(field) if field else ()
+    places = [index for index, step in enumerate(steps) if step.isdigit()]
+    return ".".join(steps[places[-1] + 1 :] if places else steps) or None
 
 
 def _not_revisable(facts: Facts, now: datetime) -> Refusal | None:

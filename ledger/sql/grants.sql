@@ -10,11 +10,11 @@ BEGIN
     GRANT USAGE, SELECT ON ALL SEQUENCES IN SCHEMA public TO ascertain_app;
     REVOKE TRUNCATE, REFERENCES, TRIGGER ON ALL TABLES IN SCHEMA public FROM ascertain_app;
     -- Append-only: what happened, who said so, what was meant, what was promised.
-    FOREACH t IN ARRAY ARRAY['journal', 'evidence', 'revision', 'attestation', 'contract_version', 'original', 'django_migrations'] LOOP
+    FOREACH t IN ARRAY ARRAY['journal', 'evidence', 'revision', 'attestation', 'contract_version', 'original', 'note', 'desk_entry', 'django_migrations'] LOOP
       EXECUTE format('REVOKE UPDATE, DELETE ON %I FROM ascertain_app', t);
     END LOOP;
     -- Changed by transitions, never removed.
-    FOREACH t IN ARRAY ARRAY['operation', 'attempt', 'run', 'workspace', 'tool', 'owner', 'api_token', 'item', 'item_attempt', 'event', 'delivery'] LOOP
+    FOREACH t IN ARRAY ARRAY['operation', 'attempt', 'run', 'workspace', 'tool', 'owner', 'api_token', 'item', 'item_attempt', 'event', 'delivery', 'desk', 'cause_desk', 'bulk_job', 'bulk_member'] LOOP
       EXECUTE format('REVOKE DELETE ON %I FROM ascertain_app', t);
     END LOOP;
   END IF;

@@ -22,7 +22,7 @@ from ledger.errors import LawBroken
 from ledger.identifiers import new_id
 from ledger.queries.facts import Held
 from ledger.rules.decision import Decision
-from ledger.rules.events import EventKind, Told, events_of, violation, wanted_by
+from ledger.rules.events import EventKind, Told, events_of, violation
 from ledger.rules.payload import shown
 from ledger.rules.vocabulary import State
 
@@ -126,12 +126,11 @@ def write(change: Change) -> int | None:
     if change.spends:
         _add(params, parts, "spends", change.spends)
     for number, told in enumerate(_events(change)):
-        # A settled operation is told of only where a destination listens: one look into a small table, in the same
-        # statement, keeps hundreds of bytes per operation out of the ledger where nobody would read them.
-        part = f"{_EVENT_PARTS.get(told.kind, 'event') if told.always else 'listened'}{number}"
-        params |= {f"{part}_wanted": list(wanted_by(told.kind)), f"{part}_contract": _read(change).contract_label}
-        row = {"id": new_id(), "workspace_id": _read(change).workspace_id, "kind": told.kind.value}
-        _add(params, parts, part, {**row, "payload": _told(told.payload)})
+        part = f"{'violated' if told.kind is EventKind.CONTRACT_VIOLATED else 'event'}{number}"
+        params[f"{part}_contract"] = told.payload.get("contract")
+        workspace_id = change.held.workspace_id if change.held is not None else None
+        row = {"id": new_id(), "workspace_id": workspace_id, "kind": told.kind.value, "payload": _told(told.payload)}
+        _add(params, parts, part, row)
     rows = execute(_statement(tuple(parts), change.next_check_at is None), params)
     return rows[0][0] if rows else None
 
@@ -172,29 +171,33 @@ def _events(change: Change) -> tuple[Told, ...]:
             raise LawBroken(f"{change.verb} would settle or escalate and tell nobody")
         return ()
     held = change.held
+    escalation = held.contract.escalation
+    told = events_of(
+        facts=held.facts,
+        columns=change.set,
+        escalation=escalation,
+        about=lambda: _about(held),
+        listened=held.listened,
+    )
+    if change.violations:
+        told += (violation(sentences=change.violations, escalation=escalation, about=_about(held)),)
+    return told
+
+
+def _about(held: Held) -> dict[str, str]:
+    """What names an operation to others."""
     about = {
         "id": str(held.id),
         "operation_id": held.facts.operation_id,
         "tool": held.facts.tool,
         "contract": held.contract_label,
     }
-    about |= {"owner": held.owner.name} if held.owner.name else {}
-    if held.agent:
-        about |= {name: str(held.agent[name])[:200] for name in ("run", "name") if held.agent.get(name)}
-    escalation = held.contract.escalation
-    told = events_of(facts=held.facts, columns=change.set, escalation=escalation, about=about)
-    if change.violations:
-        told += (violation(sentences=change.violations, escalation=escalation, about=about),)
-    return told
+    if held.owner.name:
+        about["owner"] = held.owner.name
+    agent = held.agent or {}
+    return about | {name: str(agent[name])[:200] for name in ("run", "name") if agent.get(name)}
 
 
-def _read(change: Change) -> Held:
-    if change.held is None:
-        raise LawBroken(f"{change.verb} tells of an operation that was not read")
-    return change.held
-
-
-_EVENT_PARTS = {EventKind.CONTRACT_VIOLATED: "violated"}
 _DECISION = tuple(Decision.__dataclass_fields__)
 _TABLES = {
     "original": "original",
@@ -308,10 +311,6 @@ _ITEM_PARTS = {
 
 _TOLD_WHERE = {
     "event": "",
-    "listened": (
-        " WHERE EXISTS (SELECT 1 FROM destination d WHERE d.workspace_id = %({part}_workspace_id)s "
-        "AND d.disabled_at IS NULL AND d.kinds ?| %({part}_wanted)s)"
-    ),
     # Broken once, it is broken with every call: an hour is silent after it was told.
     "violated": (
         " WHERE NOT EXISTS (SELECT 1 FROM event e WHERE e.workspace_id = %({part}_workspace_id)s "  # noqa: S608

@@ -355,15 +355,15 @@ def _move_waiting(owner_id: UUID, *, until: datetime | None, answer_seconds: flo
             "states": _WAITING_STATES,
             "until": until,
             "at_least": timedelta(0),
-            "over": _over(owner_id, answer_seconds=answer_seconds),
+            "over": _over(owner_id, answer_seconds=answer_seconds, within=within),
         },
     )
 
 
-def _over(owner_id: UUID, *, answer_seconds: float) -> timedelta:
+def _over(owner_id: UUID, *, answer_seconds: float, within: timedelta) -> timedelta:
     most_at_once, per_second = execute("SELECT most_at_once, per_second FROM owner WHERE id = %s", [owner_id])[0]
     return spread_over(
-        waiting=waiting(owner_id=owner_id),
+        waiting=waiting(owner_id=owner_id, within=within),
         most_at_once=most_at_once,
         per_second=per_second,
         answer_seconds=answer_seconds,

@@ -26,9 +26,9 @@ def revise(
 ) -> int | None:
     """Add the next revision with its payload and digest; the harness asks for its permit afterwards. One transaction.
 
-    The caller asked `ledger.rules.revisions.may_revise` first. `identity_digest` is the new payload's: it differs from
-    the row's only where every member makes the intent. `keys`: of a batch, the items that it carries. Returns the new version; None when the operation moved since
-    `held` was read.
+    The caller asked `ledger.rules.revisions.may_revise` (of a batch: `may_revise_items`) first. `identity_digest` is the
+    new payload's: it differs from the row's only where every member makes the intent. `keys`: of a batch, the items that
+    it carries. Returns the new version; None when the operation moved since `held` was read.
 
     Raises:
         django.db.IntegrityError: another unsettled operation holds that identity.

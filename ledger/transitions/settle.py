@@ -15,8 +15,11 @@ from ledger.rules.vocabulary import Effect, Outcome, State, Verification
 from ledger.transitions.change import stored_decision
 
 
-def after(*, held: Held, decision: Decision, effect: Effect, now: datetime) -> tuple[dict[str, Any], datetime | None]:
-    """The operation's columns after a decision, and its next entry in the schedule (None: none).
+def after(
+    *, held: Held, decision: Decision, effect: Effect, now: datetime, closes_as: Outcome | None = None
+) -> tuple[dict[str, Any], datetime | None]:
+    """The operation's columns after a decision, and its next entry in the schedule (None: none). `closes_as`: people
+    close it with this outcome, which no decision of ours could.
 
     Raises:
         LawBroken: the decision names another effect than its evidence entitles to.
@@ -32,6 +35,8 @@ def after(*, held: Held, decision: Decision, effect: Effect, now: datetime) -> t
         now=now,
         sender=sender_of(facts=facts, contract=held.contract, decision=decision),
     )
+    if closes_as is not None:
+        state, outcome = State.SETTLED, closes_as
     columns: dict[str, Any] = {
         "state": state,
         "outcome": outcome,

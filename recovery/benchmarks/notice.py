@@ -14,7 +14,7 @@ import os
 import statistics
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -75,18 +75,16 @@ def run(*, rounds: int = 5) -> Iterator[dict[str, Any]]:
             told.notices("warm", 20)
             told.polls("warm-polled", 20, owner)
             gather_statistics(here)
-            for name, most, measure in (
-                ("notice.released", 150, lambda turn: told.notices(f"told-{turn}", TIMES)),
-                ("notice.poll_settled", 60, lambda turn: told.polls(f"polled-{turn}", TIMES, owner)),
-            ):
-                turns = iter(range(rounds))
-                done = compare(
-                    ours=lambda measure=measure, turns=turns: _side(measure(next(turns))),
-                    reference=lambda: _side(told.reads(TIMES)),
-                    rounds=rounds,
-                )
-                figures = line(name=name, rounds=done, unit="ms, p99", target=f"p99 ≤ {most} ms", met=lambda _: True)
-                yield {**figures, "met": (figures["p99"] or 0) <= most}
+            yield _told(
+                "notice.released", most=150, rounds=rounds, told=told, measure=lambda turn: told.notices(turn, TIMES)
+            )
+            yield _told(
+                "notice.poll_settled",
+                most=60,
+                rounds=rounds,
+                told=told,
+                measure=lambda turn: told.polls(turn, TIMES, owner),
+            )
         _identical(rounds)
 
 
@@ -191,6 +189,15 @@ class _Teller:
         return UUID(execute("SELECT id::text FROM operation WHERE operation_id = %s", [name])[0][0]), data["version"]
 
 
+def _told(name: str, *, most: int, rounds: int, told: _Teller, measure: Callable[[str], list[float]]) -> dict[str, Any]:
+    turns = iter(range(rounds))
+    done = compare(
+        ours=lambda: _side(measure(f"{name}-{next(turns)}")), reference=lambda: _side(told.reads(TIMES)), rounds=rounds
+    )
+    figures = line(name=name, rounds=done, unit="ms, p99", target=f"p99 ≤ {most} ms", met=lambda _: True)
+    return {**figures, "met": (figures["p99"] or 0) <= most}
+
+
 def _side(milliseconds: list[float]) -> Side:
     ordered = sorted(milliseconds)
     p99 = ordered[min(len(ordered) - 1, round(len(ordered) * 0.99))]
@@ -198,8 +205,6 @@ def _side(milliseconds: list[float]) -> Side:
 
 
 def _identical(rounds: int) -> None:
-    [(settled,)] = execute(
-        "SELECT count(*) FROM operation WHERE outcome = 'applied' AND (operation_id LIKE 'told-%%' OR operation_id LIKE 'polled-%%')"
-    )
+    [(settled,)] = execute("SELECT count(*) FROM operation WHERE outcome = 'applied' AND operation_id LIKE 'notice.%%'")
     if settled != 2 * rounds * TIMES:
         raise VoidRunError(f"told or asked {2 * rounds * TIMES} times, settled {settled}")

@@ -17,6 +17,7 @@ class Code(StrEnum):
     KEY_IN_USE = "KEY_IN_USE"
     KEY_REUSED = "KEY_REUSED"
     KEY_EFFECT_ENDED = "KEY_EFFECT_ENDED"
+    KEY_EXPIRED = "KEY_EXPIRED"
     STORED_FAILURE = "STORED_FAILURE"
     INVALID_REQUEST = "INVALID_REQUEST"
     UNAUTHENTICATED = "UNAUTHENTICATED"
@@ -90,6 +91,7 @@ SENTENCES: Final[Mapping[str, str]] = MappingProxyType(
         Code.KEY_REUSED: "The owner knows this key from a request with other contents.",
         Code.KEY_EFFECT_ENDED: "The owner says that what was made under this key has ended since.",
         Code.STORED_FAILURE: "The owner repeats the failure that it keeps under this key.",
+        Code.KEY_EXPIRED: "The owner refused because it no longer remembers this key.",
         Code.INVALID_REQUEST: "The owner refused the request because of its contents.",
         Code.UNAUTHENTICATED: "The owner did not accept the credential.",
         Code.FORBIDDEN: "The owner refused: this is outside the present permissions.",

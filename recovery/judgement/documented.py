@@ -119,6 +119,10 @@ KEY_ENDED = _none(
     "refused.key_effect_ended", FailureClass.STATE_CONFLICT, Code.KEY_EFFECT_ENDED, "Amazon EC2 error codes",
     remedy=Action.RECONCILE, foreign_only=True,
 )  # fmt: skip
+KEY_EXPIRED = _none(
+    "refused.key_expired", FailureClass.STATE_CONFLICT, Code.KEY_EXPIRED, "OASIS Repeatable Requests 1.0: it fails closed",
+    remedy=Action.RECONCILE,
+)  # fmt: skip
 ROW_LOCKED = _none("refused.row_locked", FailureClass.TRANSIENT, Code.LOCKED, "Salesforce API status codes")
 ROLLED_BACK_WITH_OTHERS = _none(
     "refused.with_others", FailureClass.STATE_CONFLICT, Code.ROLLED_BACK,
@@ -287,6 +291,7 @@ _CODE_LINES: Final[tuple[tuple[Meaning, str], ...]] = (
         PAYPAL_REQUEST_ID_PREVIOUSLY_USED IdempotencyException
     """),
     (KEY_ENDED, "IdempotentInstanceTerminated"),
+    (KEY_EXPIRED, "RepeatabilityRequestExpired RepeatabilityFirstSentTooOld"),
     (ROW_LOCKED, "UNABLE_TO_LOCK_ROW"),
     (ROLLED_BACK_WITH_OTHERS, "PROCESSING_HALTED ALL_OR_NONE_OPERATION_ROLLED_BACK TransactionCanceledException"),
     (NOT_GRANTED_YET, "authorization_pending"),
@@ -316,6 +321,7 @@ def looks_like_a_code(value: Any) -> bool:
 
 
 _KEY_FAMILIES: Final[tuple[tuple[Meaning, tuple[str, ...]], ...]] = (
+    (KEY_EXPIRED, ("expired",)),
     (IN_FLIGHT, ("inuse", "inprogress", "inflight", "concurrent", "processing", "locked")),
     (KEY_REUSED, ("mismatch", "reuse", "conflict", "different", "changed", "duplicate")),
     (INVALID, ("required", "missing", "invalid", "toolong")),

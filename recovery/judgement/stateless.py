@@ -200,6 +200,7 @@ def _attempt(observation: Mapping[str, Any], reading: Reading, *, number: int, n
         proof=reading.proof,
         failure_class=reading.failure_class,
         network_attempts=reading.network_attempts,
+        key_expired=reading.code == Code.KEY_EXPIRED,
     )
 
 

@@ -118,7 +118,7 @@ def send(prepared: Prepared, *, reach: Reach, seconds: float, now: datetime) -> 
 
 def _observation(came: Exchanged | NotExchanged, *, request: Mapping[str, Any], now: datetime) -> dict[str, Any]:
     seen_at = (now + timedelta(milliseconds=came.elapsed_ms)).isoformat().replace("+00:00", "Z")
-    about = {"request": dict(request), "elapsed_ms": came.elapsed_ms, "observed_at": seen_at}
+    about = {"request": dict(request), "observed_at": seen_at}
     if isinstance(came, Exchanged):
         headers = {name: value for name, value in came.headers.items() if name not in _KEPT_BACK}
         return _tellable(
@@ -129,6 +129,7 @@ def _observation(came: Exchanged | NotExchanged, *, request: Mapping[str, Any], 
                 "headers": headers,
                 "body": _body(came.text),
                 "redirects": [],
+                "elapsed_ms": came.elapsed_ms,
                 "network_attempts": 1,
             }
         )

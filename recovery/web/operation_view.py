@@ -23,6 +23,7 @@ from ledger.rules.events import MOST_DEPENDANTS
 from ledger.rules.facts import AttemptFacts
 from ledger.rules.payload import redact
 from ledger.rules.resolutions import Answer, Offer
+from ledger.rules.senders import REPEATS, sender_of
 from ledger.rules.stored import decision_from
 from ledger.rules.vocabulary import (
     Effect,
@@ -32,6 +33,7 @@ from ledger.rules.vocabulary import (
     Proof,
     Request,
     Role,
+    Sender,
     Speaker,
     State,
     Verification,
@@ -47,11 +49,11 @@ from recovery.web.sentences import (
     LOOKUP_WORDS,
     LOOKUPS,
     PROOFS,
-    SPEAKERS,
     AnswerLook,
     Look,
     Told,
     look_of,
+    speaker_of,
     told,
     under_state,
     why,
@@ -157,6 +159,7 @@ class AttemptLine:
 
     name: str
     revision: int
+    sender: str
     licence: str
     opened: SafeString
     ended: SafeString | str
@@ -302,6 +305,7 @@ def operation_view(*, held: Held, seat: Seat, holder: str | None) -> OperationVi
             workspace_id=held.workspace_id, tool_id=held.tool_id, identity_digest=held.identity_digest, besides=held.id
         )
     looks = facts.state in (State.RECONCILING, State.WAITING, State.ESCALATED)
+    looks = looks and not (facts.state is State.WAITING and facts.effect is Effect.NONE)
     reason = why(state=facts.state, outcome=facts.outcome, message=decision.message if decision else "")
     if holder and not decision:
         reason = f"Held back: {holder} has the same intent and is not settled."
@@ -445,6 +449,12 @@ def _next(held: Held, holder: str | None) -> SafeString | str:
     when = moment(at=at, now=held.now, shape=Shape.IN)
     if state is State.DISPATCHED:
         return format_html("The permit ends {}; then the effect counts as unknown.", when)
+    decision = decision_from(held.decision)
+    if state is State.WAITING and decision is not None and decision.recovery_action in REPEATS:
+        by = sender_of(facts=held.facts, contract=held.contract, decision=decision)
+        if by is Sender.WORKER:
+            return format_html("Ascertain sends it again {}.", when)
+        return format_html("The harness may ask to send it again {}.", when)
     return format_html("Ascertain looks again {}{}.", when, looks)
 
 
@@ -672,7 +682,7 @@ def _evidence(piece: EvidenceRow, held: Held) -> EvidenceLine:
     return EvidenceLine(
         anchor=piece.evidence_id,
         source=piece.source,
-        speaker=SPEAKERS[Speaker(piece.speaker)],
+        speaker=speaker_of(speaker=Speaker(piece.speaker), source=piece.source),
         says=says,
         tone=tone,
         counts=piece.proof is not None or piece.outcome == Verification.VERIFIED.value,
@@ -763,6 +773,7 @@ def _attempt(attempt: AttemptFacts, held: Held) -> AttemptLine:
     return AttemptLine(
         name=attempt.attempt_id,
         revision=attempt.revision,
+        sender="by Ascertain" if attempt.sender is Sender.WORKER else "by the harness",
         licence=LICENCES[attempt.licence] if attempt.licence else "first dispatch",
         opened=moment(at=attempt.opened_at, now=held.now),
         ended=moment(at=end, now=held.now)

@@ -12,7 +12,18 @@ from typing import Any, Final
 from ledger.queries.operations import ListedOperation
 from ledger.rules.notices import Weight
 from ledger.rules.resolutions import Answer
-from ledger.rules.vocabulary import Effect, Licence, LookupOutcome, Outcome, Proof, Role, Speaker, State, Verification
+from ledger.rules.vocabulary import (
+    Effect,
+    Licence,
+    LookupOutcome,
+    Outcome,
+    Proof,
+    Role,
+    Sender,
+    Speaker,
+    State,
+    Verification,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,6 +117,12 @@ SPEAKERS: Final[Mapping[Speaker, str]] = MappingProxyType(
         Speaker.TOOL_TEXT: "text of the tool",
         Speaker.OPERATOR: "a person",
         Speaker.LEDGER: "Ascertain's own bookkeeping",
+    }
+)
+_SEEN_BY_US: Final[Mapping[Speaker, str]] = MappingProxyType(
+    {
+        Speaker.HARNESS: "Ascertain's own transport",
+        Speaker.OWNER_ANSWER: "the owner's answer to Ascertain",
     }
 )
 LOOKUPS: Final[Mapping[str, str]] = MappingProxyType(
@@ -244,6 +261,13 @@ def why(*, state: State, outcome: Outcome | None, message: str) -> str:
     return message or _STATE_SENTENCES[state]
 
 
+def speaker_of(*, speaker: Speaker, source: str) -> str:
+    """Who said a piece of evidence. What Ascertain itself sent was seen by no harness."""
+    if source.startswith(f"{Sender.WORKER.value}/"):
+        return _SEEN_BY_US.get(speaker, SPEAKERS[speaker])
+    return SPEAKERS[speaker]
+
+
 def who(actor: str) -> str:
     """An actor of the history in words."""
     kind, _, name = actor.partition(":")
@@ -289,7 +313,13 @@ def told(*, verb: str, actor: str, entry: Mapping[str, Any]) -> Told:
     if verb == "open_attempt":
         licence = opened.get("licence")
         because = f" because {LICENCES[Licence(licence)]}" if licence else ""
-        said = f"was permitted attempt-{opened.get('number', 0):02d}{because}."
+        number = f"attempt-{opened.get('number', 0):02d}"
+        if opened.get("kind") == "replay":
+            said = f"sends the same request once more, as {number}, to learn what became of it{because}."
+        elif opened.get("sender") == Sender.WORKER.value:
+            said = f"sends it again itself, as {number}{because}."
+        else:
+            said = f"was permitted {number}{because}."
         return Told(icon="paper-airplane", tone="blue", actor=by, said=said, then="")
     if verb == "record_observation":
         said = f"reported what it saw of {attempt or 'an attempt'}."
@@ -309,7 +339,10 @@ def told(*, verb: str, actor: str, entry: Mapping[str, Any]) -> Told:
         tone = _tone(step) if step.get("state") else "gray"
         return Told(icon="megaphone", tone=tone, actor=by, said=said, then=message)
     if verb == "end_wait":
-        return Told(icon="clock", tone="gray", actor="", said="The wait is over. The harness may ask again.", then="")
+        said = "The wait is over. The harness may ask again."
+        if because := str(entry.get("because") or ""):
+            said = f"The wait is over. Ascertain cannot send it itself, so the harness may ask again. {because}"
+        return Told(icon="clock", tone="gray", actor="", said=said, then="")
     if verb == "end_by_limit":
         return Told(icon="stop-circle", tone=_tone(step), actor="", said="A limit was reached.", then=message)
     if verb in ("attest", "countersign"):

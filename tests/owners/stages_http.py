@@ -94,6 +94,7 @@ class HttpStage:
 
     def ask(self, situation: Situation) -> Reply:
         """As the reconciler asks."""
+        bomb()
         self._elsewhere.answer = said(OURS)
         self._owner.answer = self._answers.get(situation) or said(
             "", status=302, Location=f"{self._elsewhere.url}/tickets/t-1"

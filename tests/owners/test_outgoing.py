@@ -235,6 +235,7 @@ BAD_ANSWERS: list[tuple[Callable[[Received], Answer | None], Failure, Phase, str
 
 @pytest.mark.parametrize(("answer", "failure", "phase", "why"), BAD_ANSWERS, ids=[why for *_, why in BAD_ANSWERS])
 def test_bad_answers(answer: Callable[[Received], Answer | None], failure: Failure, phase: Phase, why: str) -> None:
+    bomb()
     with ScriptedOwner() as owner:
         owner.answer = answer
         began = time.monotonic()

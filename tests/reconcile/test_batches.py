@@ -10,7 +10,12 @@ from uuid import UUID
 
 import pytest
 
+from ledger.queries.facts import held
 from ledger.queries.verification import verified
+from ledger.rules.resolutions import Answer
+from ledger.transitions.item_answers import attest_items
+from ledger.transitions.person import Signer, first_signature
+from ledger.transitions.workspace import ensure_person
 from recovery.reconcile import reconcile
 from tests.conftest import TICKETS, Api, Database, make_bench
 
@@ -278,3 +283,95 @@ def test_the_same_key_lets_the_same_request_go_again_and_never_a_part(database: 
     told = batch.report(answer(a=201, b=500), attempt="attempt-02")
     assert (told["state"], told["effect"], told["code"]) == ("escalated", "unknown", "NOBODY_TO_ASK")
     assert batch.ask().status_code == 409, "a is done, and b alone would have another key"
+
+
+def revision(*tickets: dict[str, Any], **more: Any) -> dict[str, Any]:
+    return {"kind": "repair", "payload": {"tickets": list(tickets), **more}, "reason": "corrected"}
+
+
+def test_a_refused_item_is_repaired_by_itself(database: Database, desk: Desk) -> None:
+    batch = Batch(desk, keys="abc")
+    told = batch.report(answer(a=201, b=422, c=201))
+    assert told["recovery_action"] == "recover_items"
+    assert batch.ask().json()["data"]["decision"]["code"] == "ITEMS_NEED_CHANGES"
+    for wrong, code in (
+        (revision({"ref": "a", "title": "New"}), "EFFECT_NOT_NONE"),
+        (revision({"ref": "z", "title": "New"}), "ITEM_UNKNOWN"),
+        (revision({"ref": "b", "title": "T b"}), "UNCHANGED"),
+        (revision({"ref": "b", "title": "New"}, more=1), "CHANGED_BESIDE_FIELD"),
+    ):
+        refused = batch.api.post("/operations/b-1/revisions", wrong)
+        assert (refused.status_code, refused.json()["data"]["reason"]) == (409, code)
+    made = batch.api.post("/operations/b-1/revisions", revision({"ref": "b", "title": "New"}))
+    assert made.status_code == 201, made.json()
+    permit = batch.permitted()
+    assert (permit["items"], permit["licence"]) == (["b"], "effect_none_proved")
+    assert permit["payload"] == {"tickets": [{"ref": "b", "title": "New"}]}
+    assert batch.report(answer(b=201), attempt="attempt-02")["outcome"] == "applied"
+
+
+def test_a_repaired_item_is_sent_again_as_it_was_last_meant(database: Database, desk: Desk) -> None:
+    batch = Batch(desk, keys="ab")
+    batch.report(answer(a=201, b=422))
+    assert batch.api.post("/operations/b-1/revisions", revision({"ref": "b", "title": "New"})).status_code == 201
+    batch.permitted()
+    batch.report(answer(b=429), attempt="attempt-02")
+    permit = batch.permitted()
+    assert (permit["revision"], permit["payload"]) == (2, {"tickets": [{"ref": "b", "title": "New"}]})
+
+
+@pytest.fixture
+def people(database: Database) -> dict[str, Signer]:
+    """Two people who may sign."""
+    names = ("olive-b", "ada-b")
+    return {
+        name: Signer(id=ensure_person(username=name, name=name, password="x" * 20), username=name) for name in names
+    }
+
+
+def attested(batch: Batch, signer: Signer, **answers: str) -> int | None:
+    now = held(id=batch.id)
+    assert now is not None
+    return attest_items(
+        held=now,
+        signer=signer,
+        answers={key: Answer(answer) for key, answer in answers.items()},
+        reason="looked at the owner's list",
+        evidence_url="",
+        expected_version=now.facts.version,
+        signs=first_signature(id=batch.id),
+    )
+
+
+def test_a_person_answers_for_each_open_item(database: Database, desk: Desk, people: dict[str, Signer]) -> None:
+    batch = Batch(desk, keys="abc", lookup=[])
+    assert batch.report(answer(a=201))["state"] == "escalated"
+    assert attested(batch, people["olive-b"], b="applied")
+    data = batch.read()
+    assert (data["state"], effects(data)) == ("escalated", {"a": "applied", "b": "applied", "c": "unknown"})
+    assert attested(batch, people["olive-b"], c="not_applied"), "waits for a second person: no guarantee covers it"
+    assert effects(batch.read())["c"] == "unknown"
+    with pytest.raises(ValueError, match="another person's"):
+        attested(batch, people["olive-b"], c="not_applied")
+    with pytest.raises(ValueError, match="same answers"):
+        attested(batch, people["ada-b"], c="applied")
+    assert attested(batch, people["ada-b"], c="not_applied")
+    data = batch.read()
+    assert (data["state"], data["outcome"], data["effect"]) == ("settled", "partially_applied", "partial")
+    assert [item["outcome"] for item in data["items"]] == ["applied", "applied", "not_applied"]
+    assert len(data["items"][2]["evidence"]) == 3, "the report and two people"
+
+
+def test_a_person_closes_what_is_partial_for_good(database: Database, desk: Desk, people: dict[str, Signer]) -> None:
+    batch = Batch(desk, keys="ab", budgets={"retries": 0})
+    batch.report(answer(a=201, b=429))
+    assert attested(batch, people["olive-b"])
+    assert batch.read()["outcome"] == "partially_applied"
+
+
+def test_only_open_items_are_asked_about(database: Database, desk: Desk, people: dict[str, Signer]) -> None:
+    batch = Batch(desk, keys="ab", lookup=[])
+    batch.report(answer(a=201))
+    for answers in ({"a": "not_applied"}, {"z": "applied"}, {"b": "cannot_tell"}, {}):
+        with pytest.raises(ValueError, match=r"not open|at least one"):
+            attested(batch, people["olive-b"], **answers)

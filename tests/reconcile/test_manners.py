@@ -64,7 +64,7 @@ def test_two_processes_share_the_places(owner: CountingOwner) -> None:
     owners = dict.fromkeys(ids, bench.owner_id)
     futures = first.give(dict(list(owners.items())[:20]), ends=time.monotonic() + 10)
     futures += second.give(dict(list(owners.items())[20:]), ends=time.monotonic() + 10)
-    assert {future.result(15) for future in futures} == {Done.ASKED}
+    assert {given.done.result(15) for given in futures} == {Done.ASKED}
     assert owner.most_at_once <= 4
     assert states(ids) == {"settled": 40}
 

@@ -107,6 +107,7 @@ ROWS = [
     (KEY, facts(), LAST_MOMENT, "KEY_WINDOW_OVER", "the margin: one hundredth of a day"),
     (KEY, facts(), T0 + DAY * 2, "KEY_WINDOW_OVER", "it would run again"),
     (KEY, facts(first_sent_at=T0 - DAY), SOON, "KEY_WINDOW_OVER", "counted from the first send"),
+    (KEY, facts(attempt(key_expired=True)), SOON, "KEY_EXPIRED", "the owner says that it has forgotten it already"),
     (KEY, facts(first_sent_at=SOON), LAST_MOMENT, "KEY_WINDOW_OVER", "the earliest that may have been sent"),
     (KEY, facts(payload_digest="sha256:b"), SOON, "PAYLOAD_CHANGED", "same key, other payload"),
     (KEY, facts(principal="svc-2"), SOON, "PRINCIPAL_CHANGED", "keys belong to whoever sent them"),

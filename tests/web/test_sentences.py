@@ -56,6 +56,23 @@ def test_a_verb_without_a_sentence_is_shown_by_name():
             "was permitted attempt-02 because the owner still honours the same key.",
         ),
         (
+            "open_attempt",
+            {"opens": {"number": 2, "kind": "retry", "sender": "worker", "licence": "effect_none_proved"}},
+            "sends it again itself, as attempt-02 because it is proved that nothing happened before.",
+        ),
+        (
+            "open_attempt",
+            {"opens": {"number": 3, "kind": "replay", "sender": "worker", "licence": "key_in_window"}},
+            "sends the same request once more, as attempt-03, to learn what became of it because the owner still honours "
+            "the same key.",
+        ),
+        (
+            "end_wait",
+            {"because": "The credential env:TOKEN is not set where the worker runs."},
+            "The wait is over. Ascertain cannot send it itself, so the harness may ask again. The credential env:TOKEN is "
+            "not set where the worker runs.",
+        ),
+        (
             "lapse_attempt",
             {"attempt": "attempt-01"},
             "attempt-01 ended without a report. Its effect is unknown, not failed.",

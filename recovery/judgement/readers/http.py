@@ -29,6 +29,7 @@ from recovery.judgement.documented import (
     DONE,
     GATEWAY_STATUSES,
     IN_FLIGHT,
+    KEY_EXPIRED,
     LIMITED,
     NO_ROUTE,
     NOT_LISTED,
@@ -260,6 +261,8 @@ def _refusal(answer: _Answer, *, limited: bool) -> Meaning:
     if status >= 500:
         return _five_hundred(status, said, jsonrpc=error.is_jsonrpc)
     base = STATUSES.get(status, NOT_LISTED)
+    if status == 412 and str(answer.headers.get("repeatability-result", "")).strip().lower() == "rejected":
+        return KEY_EXPIRED
     if status == 404 and "mcp-session-id" in answer.request_headers and error.jsonrpc not in (-32601, -32602):
         return SESSION_EXPIRED
     if limited:
