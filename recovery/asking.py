@@ -53,6 +53,8 @@ NOTED_EVERY: Final = 1.0
 """Seconds between two notes that an owner answers, while nothing is wrong with it."""
 FIRST_GUESS: Final = 0.05
 """Seconds that an owner is taken to need for an answer before it gave one."""
+LONGEST_ORDINARY: Final = 1.0
+"""Seconds; an owner that hung is taken to answer in this time once it answers again."""
 LOOKS_AGAIN_WITHIN: Final = timedelta(minutes=1)
 """Operations whose credential was refused are looked at so often: its value may have been changed, which asks nothing of
 the owner."""
@@ -312,7 +314,7 @@ class Visit:
             roll=roll,
             asked=asked,
             reason=heard.reason,
-            answer_seconds=desk.answer_seconds,
+            answer_seconds=min(desk.answer_seconds, LONGEST_ORDINARY),
         )
         with desk.lock:
             desk.circuit, desk.noted_at = circuit, time.monotonic()

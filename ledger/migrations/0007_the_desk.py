@@ -341,9 +341,17 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name="deskentry",
             name="undoes",
-            field=models.OneToOneField(
-                null=True, on_delete=django.db.models.deletion.PROTECT, related_name="undone_by", to="ledger.deskentry"
+            field=models.ForeignKey(
+                db_index=False,
+                null=True,
+                on_delete=django.db.models.deletion.PROTECT,
+                related_name="+",
+                to="ledger.deskentry",
             ),
+        ),
+        migrations.AddConstraint(
+            model_name="deskentry",
+            constraint=models.UniqueConstraint(fields=("undoes",), name="an_act_is_undone_once"),
         ),
         migrations.AddField(
             model_name="deskentry",

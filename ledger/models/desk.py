@@ -111,11 +111,12 @@ class DeskEntry(models.Model):
     cause = models.CharField(max_length=160, default="")
     before = models.JSONField(null=True)
     after = models.JSONField(null=True)
-    undoes = models.OneToOneField("self", on_delete=models.PROTECT, null=True, related_name="undone_by")
+    undoes = models.ForeignKey("self", on_delete=models.PROTECT, null=True, related_name="+", db_index=False)
     at = models.DateTimeField()
 
     class Meta:
         db_table = "desk_entry"
+        constraints = [models.UniqueConstraint(fields=["undoes"], name="an_act_is_undone_once")]
         indexes = [models.Index(fields=["workspace", "person", "at"], name="desk_entry_of_person")]
 
 

@@ -16,6 +16,7 @@ from django.db import transaction
 
 from ledger.database import execute
 from ledger.identifiers import new_id
+from ledger.queries.clock import database_now
 from ledger.queries.owners import COLUMNS, circuit_from, waiting
 from ledger.rules.circuits import Circuit, CircuitState, after_reply, asked_now, at_most, not_before, spread_over
 from ledger.rules.events import EventKind
@@ -26,6 +27,8 @@ TRIES_AGAIN_AFTER = timedelta(minutes=15)
 """So often one question finds out whether a refused credential is accepted again."""
 LONGEST_WAIT_FOR_A_TURN = 2.0
 """Seconds; an owner's rate that needs a longer wait than this makes the operation wait in the schedule instead."""
+ORDINARY_ANSWER = 0.5
+"""Seconds that an owner needs for an answer, when nobody has measured it."""
 _TURNSTILE = 0
 """The slot whose `held_until` is when the next question may begin at an owner with a rate."""
 _TOLD_AGAIN_AFTER = timedelta(hours=1)
@@ -159,7 +162,7 @@ def note_reply(
     roll: float,
     asked: timedelta | None = None,
     reason: str = "",
-    answer_seconds: float = 1.0,
+    answer_seconds: float = ORDINARY_ANSWER,
 ) -> Circuit:
     """What one question showed. When that opens the owner's circuit, everything that waits for the owner is moved to its
     end in the same transaction, spread so that the owner can answer (`answer_seconds` each)."""
@@ -190,7 +193,7 @@ def note_reply(
             },
         )
         if after.state is CircuitState.OPEN and after.asks_again_at != before.asks_again_at:
-            _move_waiting(owner_id, until=after.asks_again_at, answer_seconds=answer_seconds)
+            _move_waiting(owner_id, until=after.asks_again_at or now, now=now, answer_seconds=answer_seconds)
     return after
 
 
@@ -231,7 +234,7 @@ def pause(*, owner_id: UUID, until: datetime, because: str, actor: str) -> None:
             "SET paused_until = EXCLUDED.paused_until, paused_by = EXCLUDED.paused_by, paused_because = EXCLUDED.paused_because",
             {"owner": owner_id, "until": until, "actor": actor[:160], "because": because[:400]},
         )
-        _move_waiting(owner_id, until=until, answer_seconds=1.0)
+        _move_waiting(owner_id, until=until, now=database_now(), answer_seconds=ORDINARY_ANSWER)
 
 
 def resume(*, owner_id: UUID, actor: str) -> bool:
@@ -262,7 +265,7 @@ def wake_waiting(*, owner_id: UUID, since: datetime | None = None) -> None:
         {
             "owner": owner_id,
             "states": _WAITING_STATES,
-            "over": _over(owner_id, answer_seconds=1.0),
+            "over": _over(owner_id, answer_seconds=ORDINARY_ANSWER, within=timedelta(days=1)),
             **({"since": since} if since else {}),
         },
     )
@@ -342,7 +345,7 @@ _WAITING = (
 """Operations for which the owner is asked when their time comes."""
 
 
-def _move_waiting(owner_id: UUID, *, until: datetime | None, answer_seconds: float) -> None:
+def _move_waiting(owner_id: UUID, *, until: datetime, now: datetime, answer_seconds: float) -> None:
     """Whatever would come due before `until` comes due after it, spread. Those whose deadline has passed stay: a person
     is asked now."""
     execute(
@@ -355,7 +358,7 @@ def _move_waiting(owner_id: UUID, *, until: datetime | None, answer_seconds: flo
             "states": _WAITING_STATES,
             "until": until,
             "at_least": timedelta(0),
-            "over": _over(owner_id, answer_seconds=answer_seconds, within=within),
+            "over": _over(owner_id, answer_seconds=answer_seconds, within=until - now),
         },
     )
 

@@ -7,10 +7,13 @@ from ledger.rules.decision import Decision
 from ledger.rules.evidence import join_effects
 from ledger.rules.facts import ItemFacts
 from ledger.rules.items import join_items, settled
-from ledger.rules.vocabulary import State
+from ledger.rules.vocabulary import FailureClass, State
 from ledger.transitions.change import Change, write
 from ledger.transitions.items import changed_items, next_look
-from ledger.transitions.settle import after
+from ledger.transitions.settle import after, cause_of
+
+NO_REPORT = "NO_REPORT"
+"""The cause's code of an attempt whose permit ended without a word."""
 
 
 def lapse_attempt(
@@ -32,6 +35,7 @@ def lapse_attempt(
     attempts = (*facts.attempts[:-1], replace(last, closed_at=held.now))
     if columns["state"] is State.SETTLED:
         items = settled(items, verification=columns.get("verification", facts.verification))
+    cause = cause_of(failure_class=FailureClass.UNKNOWN_OUTCOME, code=NO_REPORT)
     change = Change(
         id=held.id,
         held=held,
@@ -39,7 +43,7 @@ def lapse_attempt(
         at=held.now,
         verb="lapse_attempt",
         actor=actor,
-        set=columns,
+        set={"cause": cause, **columns},
         next_check_at=next_look(
             replace(facts, attempts=attempts, items=items), state=columns["state"], next_check_at=next_check_at
         ),
@@ -68,7 +72,7 @@ def end_wait(*, held: Held, actor: str = "worker", because: str = "") -> int | N
         actor=actor,
         set={"state": State.OPEN},
         said={"because": because} if because else {},
-        next_check_at=facts.deadline_at,
+        next_check_at=next_look(facts, state=State.OPEN, next_check_at=facts.deadline_at),
     )
     return write(change)
 

@@ -19,7 +19,7 @@ from ledger.rules.payload import raw
 from ledger.rules.vocabulary import Effect, EffectKind, FailureClass, Proof, Speaker, State, Verification
 from ledger.transitions.change import Change, write
 from ledger.transitions.items import changed_items, check_assertions, next_look
-from ledger.transitions.settle import after, moved
+from ledger.transitions.settle import after, cause_of, moved
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,7 +114,7 @@ def record_observation(*, held: Held, report: Report, decision: Decision, actor:
         next_check_at = max(attempt.lapses_at for attempt in attempts)
     else:
         step, next_check_at = after(held=held, decision=decision, effect=effect, now=held.now)
-        columns |= step
+        columns |= _cause(held=held, report=report, decision=decision, effect=effect) | step
     items = report.items or facts.items
     check_assertions(facts.items, items, speaker=report.speaker)
     if columns.get("state") is State.SETTLED:
@@ -180,6 +180,19 @@ def record_observation(*, held: Held, report: Report, decision: Decision, actor:
         return None
     held = replace(held, facts=replace(facts, items=items))
     return moved(held=held, version=version, columns=columns, attempts=attempts, next_check_at=next_check_at)
+
+
+def _cause(*, held: Held, report: Report, decision: Decision, effect: Effect) -> dict[str, Any]:
+    """What went wrong, as far as this report changes it."""
+    if report.word is Word.ASIDE or (effect is Effect.UNKNOWN and report.effect is not Effect.UNKNOWN):
+        return {}  # it says nothing of a request, or an earlier one is what nobody knows: that one's cause stands
+    said = report.detail
+    cause = cause_of(
+        failure_class=report.failure_class, code=str(said.get("code") or decision.code), owner_code=said.get("owner_code")
+    )
+    if not cause and len(held.facts.attempts) == 1 and held.facts.state is State.DISPATCHED:
+        return {}  # the first answer, and a good one: nothing stands there yet
+    return {"cause": cause}
 
 
 def _answers_all(*, held: Held, report: Report) -> bool:

@@ -11,8 +11,21 @@ from ledger.rules.decision import Decision
 from ledger.rules.facts import AttemptFacts
 from ledger.rules.lifecycle import state_after
 from ledger.rules.senders import sender_of
-from ledger.rules.vocabulary import Effect, Outcome, State, Verification
+from ledger.rules.vocabulary import Effect, FailureClass, Outcome, State, Verification
 from ledger.transitions.change import stored_decision
+
+LONGEST_CAUSE = 160
+_FOUND_OUT = frozenset({FailureClass.STATE_CONFLICT, FailureClass.VERIFICATION})
+"""What finding out brings to light, whatever went wrong before: it becomes the cause."""
+
+
+def cause_of(*, failure_class: FailureClass, code: str, owner_code: str | None = None) -> str:
+    """What went wrong, as operations are grouped by it: `class/code/owner's code`. Empty where nothing did."""
+    if failure_class is FailureClass.SUCCESS:
+        return ""
+    # The owner's code is foreign: one line of it, and no half character at the cut.
+    said = " ".join((owner_code or "").replace("\x00", "").split())
+    return "/".join(filter(None, (failure_class.value, code, said)))[:LONGEST_CAUSE]
 
 
 def after(
@@ -46,6 +59,8 @@ def after(
         "settled_at": now if state is State.SETTLED else None,
         "escalated_at": (held.escalated_at or now) if state is State.ESCALATED else None,
     }
+    if state is State.ESCALATED and decision.failure_class in _FOUND_OUT:
+        columns["cause"] = cause_of(failure_class=decision.failure_class, code=decision.code)
     sla = held.contract.escalation.sla
     if sla is not None and (state is State.ESCALATED) is not (facts.state is State.ESCALATED):
         columns["sla_at"] = now + sla if state is State.ESCALATED else None

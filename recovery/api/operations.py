@@ -376,7 +376,7 @@ def _permitted(answer: Permitted, *, dialect: Dialect, status: int) -> HttpRespo
         payload=answer.payload,
     )
     data = shapes.operation(answer.held, dialect=dialect, permit=permit)
-    return ok({**data, **permit}, status=status)
+    return ok({**permit, **data}, status=status)
 
 
 def _find(caller: Caller, operation_id: str) -> Held:

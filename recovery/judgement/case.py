@@ -121,6 +121,11 @@ class Case:
         return self.facts.version > 0
 
     @property
+    def owner_tells(self) -> bool:
+        """Nobody can be asked any more, but the owner tells by itself, and its word can still come before the deadline."""
+        return self.in_ledger and self.contract.notice is not None and not self.can_look and not self.past_deadline
+
+    @property
     def can_look(self) -> bool:
         """Whether the truth can still be learnt: a way exists, and `reconcile_until` has not passed. A replay is a way
         as long as it is licensed; a question without a ledger is not told that from here."""

@@ -267,6 +267,8 @@ def _not_before(case: Case, action: Action) -> datetime | None:
         return cap(at=at, now=case.now, deadline=case.facts.deadline_at)
     if action not in _TIMED:
         return case.now + case.asked_wait if case.asked_wait and action in _NEW_DISPATCH else None
+    if action is Action.WAIT and case.owner_tells:
+        return case.facts.deadline_at  # nothing of ours happens before it
     checks = case.effect is Effect.APPLIED and case.contract.verify is not None
     if action is Action.ESCALATE and not case.can_ask and not checks:
         return None

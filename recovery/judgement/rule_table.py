@@ -497,6 +497,16 @@ RULES: Final[tuple[Rule, ...]] = (
         _UNKNOWN,
     ),
     _unknown(
+        "write.owner_will_tell",
+        lambda case: case.owner_tells,
+        Action.WAIT,
+        "Whether it happened is unknown and cannot be looked up. The owner tells by itself; a person is asked at the "
+        "deadline if it has not.",
+        _DO_NOT_REPEAT,
+        "law 9",
+        _UNKNOWN,
+    ),
+    _unknown(
         "write.nobody_to_ask",
         lambda case: case.in_ledger,
         Action.ESCALATE,
@@ -785,6 +795,15 @@ RULES: Final[tuple[Rule, ...]] = (
         "second effect.",
         _ASK_A_PERMIT,
         "law 8",
+    ),
+    _lapse(
+        "lapse.owner_will_tell",
+        lambda case: case.owner_tells,
+        Action.WAIT,
+        "A permit ended with no report, and it cannot be looked up. The owner tells by itself; a person is asked at the "
+        "deadline if it has not.",
+        _DO_NOT_REPEAT,
+        "law 9",
     ),
     _lapse(
         "lapse.nobody_to_ask",

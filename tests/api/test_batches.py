@@ -108,7 +108,11 @@ def test_what_takes_one_thing_at_a_time_takes_no_items(api: Api) -> None:
 def test_a_late_word_against_a_settled_batch_reopens_it(importer: Api) -> None:
     opened(importer, "a", "b", attempt=True)
     report = "/operations/b-1/attempts/attempt-01/observations"
-    refused = {"kind": "http", "status": 200, "body": {"results": [{"id": "a", "status": 402}, {"id": "b", "status": 402}]}}
+    refused = {
+        "kind": "http",
+        "status": 200,
+        "body": {"results": [{"id": "a", "status": 402}, {"id": "b", "status": 402}]},
+    }
     assert importer.post(report, refused).json()["data"]["outcome"] == "not_applied"
     same = importer.post(report, {**refused, "elapsed_ms": 5}).json()["data"]
     assert (same["state"], same["outcome"]) == ("settled", "not_applied"), "it says nothing new"
@@ -141,7 +145,9 @@ def test_ten_thousand_items(importer: Api) -> None:
             break
         time.sleep(0.05)
     assert len(again.json()["data"]["permit"]["items"]) == 3_333
-    print(f"open {recorded - started:.2f}s, report {reported - recorded:.2f}s, permit {time.monotonic() - reported:.2f}s")
+    print(
+        f"open {recorded - started:.2f}s, report {reported - recorded:.2f}s, permit {time.monotonic() - reported:.2f}s"
+    )
     assert time.monotonic() - started < 20
     ((length,),) = execute(
         "SELECT max(length(entry)) FROM journal j JOIN operation o ON o.id = j.operation WHERE o.operation_id = 'b-1'"

@@ -443,3 +443,74 @@ def test_an_answer_takes_about_as_long_for_an_address_that_does_not_exist(told: 
     took(None)
     known, unknown = took(None), took(uuid.uuid4())
     assert 0.2 < known / unknown < 5
+
+
+def test_where_nobody_can_be_asked_the_owners_word_is_waited_for_until_the_deadline(told: Any) -> None:
+    document = {name: part for name, part in QUIET.items() if name != "lookup"}
+    api, owner, bench = told(document)
+    data = now(api)
+    assert (data["state"], data["effect"], data["decision"]["rule"]) == ("waiting", "unknown", "write.owner_will_tell")
+    assert data["decision"]["not_before"][:23] == data["deadline_at"][:23], "nothing of ours happens before it"
+    assert api.post("/operations/t-1/attempts", {}).status_code == 409
+    owner.tell("ticket.created", reference="t-1")
+    assert now(api)["outcome"] == "applied"
+    assert kinds(bench) == [], "no person was asked"
+
+
+def test_the_deadline_asks_a_person_where_the_owner_said_nothing(told: Any) -> None:
+    from recovery.reconcile import Done, reconcile
+
+    document = {name: part for name, part in QUIET.items() if name != "lookup"}
+    api, _, bench = told({**document, "deadline": "2s"})
+    assert now(api)["state"] == "waiting"
+    time.sleep(2.1)
+    assert reconcile(id=UUID(now(api)["id"]), time_left=5) is Done.ENDED
+    data = now(api)
+    assert (data["state"], data["decision"]["code"]) == ("escalated", "DEADLINE_PASSED")
+    assert kinds(bench) == ["operation.escalated"]
+
+
+def test_any_order_of_messages_reports_and_permits_leaves_a_whole_ledger(database: Any) -> None:
+    """Made-up orders, the same each time: nothing breaks, what is applied stays applied, and no repeat slips through."""
+    import random
+
+    rolls = random.Random(8_4)
+    bench = make_bench()
+    bench.publish({**QUIET, "retry": {"first": "1ms", "max": "1ms", "jitter": 0}})
+    api, owner = Api(bench.token), Owner(bench)
+    reports: list[dict[str, Any]] = [
+        LOST,
+        {"kind": "http", "status": 201, "body": {"id": 7}},
+        {"kind": "http", "status": 422, "body": {"error": "no"}},
+        {"kind": "http", "status": 202, "body": {}},
+        {"kind": "exception", "exception": "ConnectError", "phase": "connect", "bytes_sent": 0},
+    ]
+    for number in range(40):
+        name = f"t-{number}"
+        payload = {"title": TITLE, "customer": f"c-{number}"}
+        body = {"operation_id": name, "tool": "tickets.create", "payload": payload, "attempt": rolls.random() < 0.9}
+        assert api.post("/operations", body).status_code == 201
+        attempts, was_applied = 1, False
+        for _ in range(7):
+            roll = rolls.random()
+            if roll < 0.55:
+                at = rolls.choice([None, None, database_now() - timedelta(seconds=rolls.randrange(600))])
+                kind = rolls.choice(["ticket.created", "ticket.queued", "ticket.rejected", "ticket.viewed"])
+                title = TITLE if rolls.random() < 0.9 else "Another"
+                assert owner.tell(kind, reference=name, at=at, title=title).status_code == 204
+            elif roll < 0.85:
+                which = rolls.randrange(1, attempts + 1)
+                report = {**rolls.choice(reports), "elapsed_ms": rolls.randrange(10**6)}
+                answer = api.post(f"/operations/{name}/attempts/attempt-{which:02d}/observations", report)
+                assert answer.status_code in (200, 404), answer.content
+            else:
+                before = now(api, name)
+                answer = api.post(f"/operations/{name}/attempts", {})
+                assert answer.status_code in (201, 409), answer.content
+                if answer.status_code == 201:
+                    assert before["effect"] == "none", "this contract licenses a repeat of nothing else"
+                    attempts = len(now(api, name)["attempts"])
+            data = now(api, name)
+            assert not (was_applied and data["effect"] != "applied")
+            was_applied = data["effect"] == "applied"
+    call_command("verify_ledger")

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.journeys import brokers, programs
+from recovery.benchmarks import brokers
+from tests.journeys import programs
 from tests.journeys.laws import assert_lawful
 from tests.journeys.programs import Workers
 from tests.journeys.running import Journey

@@ -243,9 +243,7 @@ class World:
             replace(attempt, closed_at=attempt.closed_at or self.now) if attempt.number == closes else attempt
             for attempt in self.facts.attempts
         )
-        self.facts = replace(
-            self.facts, items=items, effect=join_items(items), attempts=attempts, state=State.OPEN
-        )
+        self.facts = replace(self.facts, items=items, effect=join_items(items), attempts=attempts, state=State.OPEN)
 
     def holds(self):
         twice = [item for item, times in self.done.items() if times > 1]

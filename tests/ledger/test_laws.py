@@ -361,6 +361,7 @@ def rows() -> Iterator[Row]:
 
     yield from _of_items()
     yield from _of_owners_and_telling()
+    yield from _of_the_desk()
     yield (
         copy_of("attempt", "open", number="2", sender="'nobody'"),
         "attempt_sender_is_a_known_word",
@@ -452,9 +453,17 @@ def _of_items() -> Iterator[Row]:
         "law 10: nor to an item that is not there",
     )
     for column in ("effect", "verification", "failure_class", "licence"):
-        yield copy_of("item", "batch", **first, **{column: "'perhaps'"}), f"item_{column}_is_a_known_word", "vocabulary.py"
+        yield (
+            copy_of("item", "batch", **first, **{column: "'perhaps'"}),
+            f"item_{column}_is_a_known_word",
+            "vocabulary.py",
+        )
     for column in ("effect", "proof", "licence"):
-        yield f"UPDATE item_attempt SET {column} = 'perhaps' {one}", f"item_attempt_{column}_is_a_known_word", "vocabulary.py"
+        yield (
+            f"UPDATE item_attempt SET {column} = 'perhaps' {one}",
+            f"item_attempt_{column}_is_a_known_word",
+            "vocabulary.py",
+        )
 
 
 def _of_owners_and_telling() -> Iterator[Row]:
@@ -495,6 +504,69 @@ def _of_owners_and_telling() -> Iterator[Row]:
         "an_event_goes_to_a_destination_once",
         "nobody is told the same thing twice",
     )
+
+
+def _of_the_desk() -> Iterator[Row]:
+    """Laws of claims, notes, views and jobs in bulk."""
+
+    def inserted(table: str, **values: str) -> str:
+        return f"INSERT INTO {table} ({', '.join(values)}) VALUES ({', '.join(values.values())})"
+
+    desk = {"operation": "%(open)s", "workspace_id": "%(their_workspace)s", "labels": "'[]'", "changed_at": "now()"}
+    desk |= {"wakes_on": "''"}
+    for half in ({"holder_id": "%(ada)s"}, {"held_until": "now()"}):
+        yield inserted("desk", **desk, **half), "a_claim_has_a_holder_and_an_end", "a claim without an end never lapses"
+    yield (
+        inserted("desk", **desk | {"wakes_on": "'thunder'", "snoozed_until": "now()"}),
+        "a_snooze_wakes_on_a_known_word",
+        "nothing would ever wake it",
+    )
+    yield inserted("desk", **desk | {"wakes_on": "'evidence'"}), "a_wake_rule_has_a_snooze", "it does not sleep"
+    note = {"id": NEW_ID, "workspace_id": "%(their_workspace)s", "author_id": "%(ada)s", "at": "now()"}
+    note |= {"mentions": "'[]'", "cause": "''", "text": "'seen'", "operation": "%(open)s"}
+    yield inserted("note", **note | {"text": "''"}), "a_note_says_something", "an empty note tells nobody anything"
+    for nowhere in ({"operation": "NULL"}, {"tool_id": "%(our_tool)s"}):
+        yield (
+            inserted("note", **note | nowhere),
+            "a_note_is_of_an_operation_or_of_a_group",
+            "it would stand nowhere, or twice",
+        )
+    entry = {"id": NEW_ID, "workspace_id": "%(their_workspace)s", "person_id": "%(ada)s", "verb": "'claim'"}
+    entry |= {"cause": "''", "at": "now()"}
+    done = inserted("desk_entry", **entry | {"id": "'00000000-0000-0000-0000-0000000000d0'"})
+    undone = inserted("desk_entry", **entry, undoes_id="'00000000-0000-0000-0000-0000000000d0'")
+    yield f"{done}; {undone}; {undone}", "an_act_is_undone_once", "a second undo would undo somebody else's act"
+    for table, row, why in (("note", note, "what was written"), ("desk_entry", entry, "what was done")):
+        written, name = inserted(table, **row), f"{table}_is_append_only"
+        yield f"{written}; UPDATE {table} SET at = now()", (DENIED, name), f"{why} stays written"
+        yield f"{written}; DELETE FROM {table}", (DENIED, name), f"{why} stays written"
+        yield f"TRUNCATE {table} CASCADE", (DENIED, name), f"{why} stays written"
+    view = {"id": NEW_ID, "workspace_id": "%(their_workspace)s", "name": "'mine'", "query": "''", "grouping": "''"}
+    view |= {"created_at": "now()"}
+    for whose in ({}, {"person_id": "%(ada)s"}):
+        twice = inserted("saved_view", **view, **whose)
+        yield f"{twice}; {twice}", "a_view_has_one_name_among_its_persons", "a name is one view, the team's too"
+    yield inserted("saved_view", **view | {"grouping": "'mood'"}), "a_view_groups_by_a_known_word", "nobody can draw it"
+    job = {"id": "'00000000-0000-0000-0000-0000000000f0'", "workspace_id": "%(their_workspace)s"}
+    job |= {"person_id": "%(ada)s", "verb": "'claim'", "reason": "''", "evidence_url": "''", "options": "'{}'"}
+    job |= {"query": "''", "set_digest": "''", "total": "1", "per_second": "1", "state": "'waiting'"}
+    job |= {"done": "0", "skipped": "0", "failed": "0", "created_at": "now()"}
+    member = {"job_id": job["id"], "number": "1", "operation": "%(open)s", "version_seen": "1", "because": "''"}
+    yield inserted("bulk_job", **job | {"state": "'asleep'"}), "a_job_is_in_a_known_state", "nobody would take it up"
+    yield (
+        f"{inserted('bulk_job', **job)}; {inserted('bulk_member', **member, result=repr('lost'))}",
+        "a_members_result_is_a_known_word",
+        "skipped is not failed, and nothing else is known",
+    )
+    for table, begun in (
+        ("bulk_job", inserted("bulk_job", **job)),
+        ("bulk_member", f"{inserted('bulk_job', **job)}; {inserted('bulk_member', **member, result=repr(''))}"),
+    ):
+        yield (
+            f"{begun}; DELETE FROM {table}",
+            (DENIED, f"{table}_is_append_only"),
+            "what was done in bulk stays written",
+        )
 
 
 REFUSED = tuple(rows())
@@ -644,7 +716,7 @@ FRAMEWORK = re.compile(
     r"|^(auth|django|person)_"  # Django's own tables, and its person's
     r"|^(workspace_slug|api_token_prefix)_key$"  # unique columns: the slug and the prefix are made by us
     r"|^\w+_(version_seen|number|clean_reads|network_attempts|polls|repairs|replans|retries|revision|version|seq"
-    r"|timeout_ms|attempt|checks|tries|failures|most_at_once)_check$"  # Django's PositiveIntegerField: not negative
+    r"|timeout_ms|attempt|checks|tries|failures|most_at_once|total|done|skipped|failed)_check$"  # Django's PositiveIntegerField: not negative
     r"|^(owner_in|tool_in|version_of|revision_with)_its_\w+$"  # keys that only foreign keys point at
 )
 """Names that are not a law of ours: the framework's own, and keys that exist only to be pointed at."""

@@ -152,7 +152,9 @@ def test_an_outage_moves_all_that_waits_in_one_step_and_spends_nothing(bench: Be
     due(*ids)
     before = versions(*ids)
     for number in range(OPENS_AFTER):
-        circuit = note_reply(owner_id=bench.owner_id, overloaded=True, roll=0.5, reason="answered 503", answer_seconds=0.5)
+        circuit = note_reply(
+            owner_id=bench.owner_id, overloaded=True, roll=0.5, reason="answered 503", answer_seconds=0.5
+        )
         assert (circuit.state is CircuitState.OPEN) == (number == OPENS_AFTER - 1)
     checks = next_checks(*ids)
     assert circuit.asks_again_at is not None

@@ -14,7 +14,7 @@
 | `502_after`    | yes, and it has answered   | 502 from a gateway                                |
 
 In process: `with FaultProxy(upstream_port=…) as proxy: proxy.fail("drop_after", times=1, match="PUT ")`.
-From another process: `POST {control_url}/faults` with `{"mode", "times", "match"}`, `DELETE` it to pass again,
+From another process: `POST {control_url}/faults` with `{"mode", "times", "match", "within"}`, `DELETE` it to pass again,
 `GET {control_url}/log`; or run it alone: `python -m tests.owners.fault_proxy --upstream-port 8888`.
 """
 
@@ -47,6 +47,8 @@ class Fault:
     """How many matching requests; None for all."""
     match: str = ""
     """A part of the request's first line, such as `PUT /v1/buckets`."""
+    within: str = ""
+    """A part of the request's body, where one address takes many kinds of requests."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,12 +96,12 @@ class FaultProxy:
         self._loop.close()
         self._holder.close()
 
-    def fail(self, mode: str, *, times: int | None = None, match: str = "") -> None:
+    def fail(self, mode: str, *, times: int | None = None, match: str = "", within: str = "") -> None:
         """Add a fault. The newest that matches applies first; one that is used up is forgotten."""
         if mode not in MODES:
             raise ValueError(f"{mode} is none of {', '.join(sorted(MODES))}")
         with self._lock:
-            self._faults.insert(0, Fault(mode=mode, times=times, match=match))
+            self._faults.insert(0, Fault(mode=mode, times=times, match=match, within=within))
         self._wait(self._listen())
 
     def heal(self) -> None:
@@ -136,17 +138,20 @@ class FaultProxy:
     async def _listen(self) -> None:
         """Close the listener while everything is down, open it otherwise."""
         with self._lock:
-            down = any(fault.mode == "down" and fault.times is None and not fault.match for fault in self._faults)
+            down = any(
+                fault.mode == "down" and fault.times is None and not fault.match and not fault.within
+                for fault in self._faults
+            )
         if down and self._listener is not None:
             self._listener.close()
             self._listener = None
         elif not down and self._listener is None:
             self._listener = await asyncio.start_server(self._serve, sock=_bound(self.port), limit=2**20)
 
-    def _take(self, line: str) -> str:
+    def _take(self, line: str, body: bytes) -> str:
         with self._lock:
             for fault in self._faults:
-                if fault.match not in line:
+                if fault.match not in line or fault.within.encode() not in body:
                     continue
                 if fault.times is not None:
                     fault.times -= 1
@@ -172,7 +177,7 @@ class FaultProxy:
     async def _pass(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         head, body = await _read_request(reader)
         method, path, _ = head.split(b"\r\n", 1)[0].decode("latin-1").split(" ", 2)
-        mode = self._take(f"{method} {path}")
+        mode = self._take(f"{method} {path}", body)
         if mode in _BEFORE:
             self._note(Passed(method=method, path=path, mode=mode, forwarded=False, status=None))
             if mode == "hang_before":

@@ -7,20 +7,15 @@ ids that travel as record ids must too: `ticket-create-case-8472`, without `:` o
 
 import base64
 import json
-import os
-import signal
-import socket
-import subprocess
-import time
-import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.owners.isolated import environment
+from tests.owners.environments import python_environment
+from tests.owners.running import Program, connects, free_port, started
 
 VERSION = "26.5.0"
 REQUIREMENTS = (f"kinto=={VERSION}", "setuptools<80")
@@ -53,7 +48,7 @@ class Kinto:
     """A running Kinto."""
 
     port: int
-    pid: int
+    program: Program = field(repr=False)
 
     @property
     def url(self) -> str:
@@ -84,64 +79,24 @@ def records_path(bucket: str, collection: str) -> str:
     return f"/v1/buckets/{bucket}/collections/{collection}/records"
 
 
-def executable() -> Path:
-    """The `kinto` command, installed first when it is not there."""
-    return environment(name=f"kinto-{VERSION}", requirements=REQUIREMENTS) / "kinto"
-
-
 @contextmanager
 def running(folder: Path) -> Iterator[Kinto]:
     """A fresh Kinto that keeps its records in memory, stopped at the end. `folder` holds its settings and output."""
-    command = executable()
+    command = python_environment(name=f"kinto-{VERSION}", requirements=REQUIREMENTS) / "kinto"
     settings = folder / "kinto.ini"
     settings.write_text(_SETTINGS)
-    port = _free_port()
-    with (folder / "kinto.log").open("wb") as output:
-        process = subprocess.Popen(
-            [command, "start", "--ini", settings, "--port", str(port)],
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            stdin=subprocess.DEVNULL,
-            start_new_session=True,
-            env=os.environ | {"PYTHONWARNINGS": "ignore"},
-        )
-    try:
-        kinto = Kinto(port=port, pid=process.pid)
-        _until_up(kinto, process, folder / "kinto.log")
-        yield kinto
-    finally:
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGTERM)
-        try:
-            process.wait(10)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait(10)
+    port = free_port()
+    program = Program(
+        name="kinto",
+        command=[command, "start", "--ini", settings, "--port", str(port)],
+        folder=folder,
+        environ={"PYTHONWARNINGS": "ignore"},
+        is_up=lambda: connects(port),
+    )
+    with started(program):
+        yield Kinto(port=port, program=program)
 
 
 def contract(*, bucket: str, collection: str) -> str:
     """The contract of `tickets` kept as Kinto records, as YAML."""
     return CONTRACT.read_text().replace("BUCKET", bucket).replace("COLLECTION", collection)
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
-def _until_up(kinto: Kinto, process: subprocess.Popen[bytes], log: Path) -> None:
-    until = time.monotonic() + 60
-    while time.monotonic() < until:
-        if process.poll() is not None:
-            break
-        try:
-            kinto._call("GET", "/v1/__heartbeat__")
-        except urllib.error.HTTPError:
-            raise
-        except OSError:
-            time.sleep(0.1)
-        else:
-            return
-    raise RuntimeError(f"Kinto did not start:\n{log.read_text()[-2000:]}")

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.owners.isolated import environment
+from tests.owners.environments import python_environment
 
 VERSION = "2.3.0"
 _PROGRAM = Path(__file__).with_name("mcp_program.py")
@@ -48,7 +48,7 @@ class Desk:
 @contextmanager
 def running(folder: Path, *, token: str) -> Iterator[Desk]:
     """A fresh desk that lets in who has the token, stopped at the end. `folder` holds its output."""
-    python = environment(name=f"mcp-{VERSION}", requirements=(f"mcp=={VERSION}",)) / "python"
+    python = python_environment(name=f"mcp-{VERSION}", requirements=(f"mcp=={VERSION}",)) / "python"
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]

@@ -79,7 +79,7 @@ class Importer:
         while (answer := self.api.post("/operations/b-1/attempts", {})).status_code != 201 and time.monotonic() < ends:
             time.sleep(0.05)
         assert answer.status_code == 201, answer.json()
-        return dict(answer.json()["data"])
+        return dict(answer.json()["data"]["permit"])
 
     def sent(self) -> int:
         return self.proxy.forwarded("POST /v1/batch")
@@ -174,7 +174,7 @@ def test_the_request_is_lost_and_every_item_is_sent_again_after_its_absence_is_p
     permit = importer.permit()
     assert permit["licence"] == "effect_none_proved"
     tickets = [{"ref": ref, "title": f"Ticket {ref}", "customer": "c-19"} for ref in "abc"]
-    wanted = [ticket for ticket in tickets if ticket["ref"] in permit["permit"]["items"]]
+    wanted = [ticket for ticket in tickets if ticket["ref"] in permit["items"]]
     told = importer.send(permit, wanted)
     while told["state"] != "settled":
         permit = importer.permit()

@@ -21,9 +21,9 @@ def run(ids, seconds=60):
     print(states(ids), f"{states(ids)['settled']/(time.monotonic()-began):.0f}/s", flush=True)
 def hold(ids):
     execute("UPDATE schedule SET next_check_at = now() + interval '1 day', claimed_until = NULL WHERE operation = ANY(%s)", [ids])
-N=400
+N=1200
 def test_x(owner, other, fleet):
-    owner.seconds, other.seconds = 3.0, 0.01
+    owner.seconds, other.seconds = 3.0, 0.005
     for most in (4, 16):
         b1, ids = crowd(other, N); limits(b1, most_at_once=most); hold(ids)
         if most == 4: 

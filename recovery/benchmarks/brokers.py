@@ -1,18 +1,17 @@
-"""Real brokers on free ports of loopback: Redis and RabbitMQ, each with all that it writes in a folder of a test's own."""
+"""Real brokers on free ports of loopback: Redis and RabbitMQ, each with all that it writes in a folder of its own."""
 
 import os
 import pwd
 import secrets
 import shutil
-import socket
 import tempfile
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 
+from recovery.benchmarks.programs import HOST, Program, free_port, listens, until
 from recovery.local import children
 from recovery.local.children import Account
-from tests.journeys.programs import HOST, Program, free_port, until
 
 _SEARCH = os.pathsep.join((os.environ.get("PATH", os.defpath), "/usr/sbin", "/usr/local/sbin"))
 
@@ -30,8 +29,9 @@ def redis(folder: Path) -> Iterator[str]:
     program = Program(name="redis", command=[*command, "--dir", str(folder)], env=_env(), log=folder / "redis.log")
     program.start()
     try:
-        until(lambda: program.ended or _listens(port), seconds=20, what=program.said)
-        assert not program.ended, program.said()
+        until(lambda: program.ended or listens(port), seconds=20, what=program.said)
+        if program.ended:
+            raise RuntimeError(program.said())
         yield f"redis://{HOST}:{port}/0"
     finally:
         program.stop()
@@ -64,7 +64,7 @@ def _node(home: Path, folder: Path, account: Account | None) -> Iterator[str]:
         "RABBITMQ_DIST_PORT": str(distribution),
         "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS": "-kernel inet_dist_use_interface {127,0,0,1} +S 1:1",
         "ERL_CRASH_DUMP": "/dev/null",
-        # The port mapper is a child of ours too: one that Erlang starts by itself would outlive the test.
+        # The port mapper is a child of ours too: one that Erlang starts by itself would outlive us.
         "ERL_EPMD_PORT": str(mapper),
         "ERL_EPMD_ADDRESS": HOST,
     }
@@ -83,8 +83,9 @@ def _running(command: list[str], env: dict[str, str], log: Path, port: int, acco
     with log.open("ab") as output:
         program.process = children.start(command=command, env=env, cwd=Path("/"), output=output, account=account)
     try:
-        until(lambda: program.ended or _listens(port), seconds=90, what=program.said)
-        assert not program.ended, program.said()
+        until(lambda: program.ended or listens(port), seconds=90, what=program.said)
+        if program.ended:
+            raise RuntimeError(program.said())
         yield
     finally:
         program.stop()
@@ -127,9 +128,3 @@ def _home(account: Account | None) -> Iterator[Path]:
 
 def _env() -> dict[str, str]:
     return {**os.environ, "PATH": _SEARCH}
-
-
-def _listens(port: int) -> bool:
-    with closing(socket.socket()) as probe:
-        probe.settimeout(1)
-        return probe.connect_ex((HOST, port)) == 0

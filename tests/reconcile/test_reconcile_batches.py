@@ -38,6 +38,7 @@ class Desk:
         self.holds: dict[str, dict[str, Any]] = {}
         self.down = False
         self.asked: list[str] = []
+        self.sent: list[list[str]] = []
         desk = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -47,6 +48,17 @@ class Desk:
                 found = desk.holds.get(ref)
                 text = json.dumps(found or {}).encode()
                 self.send_response(503 if desk.down else 404 if found is None else 200)
+                self.send_header("Content-Type", "application/json")
+                self.send_header("Content-Length", str(len(text)))
+                self.end_headers()
+                self.wfile.write(text)
+
+            def do_POST(self) -> None:
+                sent = json.loads(self.rfile.read(int(self.headers["content-length"])))["tickets"]
+                desk.sent.append([ticket["ref"] for ticket in sent])
+                desk.holds |= {ticket["ref"]: ticket for ticket in sent}
+                text = json.dumps({"results": [{"id": ticket["ref"], "status": 201} for ticket in sent]}).encode()
+                self.send_response(200)
                 self.send_header("Content-Type", "application/json")
                 self.send_header("Content-Length", str(len(text)))
                 self.end_headers()
@@ -103,7 +115,8 @@ class Batch:
         while (answer := self.ask()).status_code != 201 and time.monotonic() < ends:
             time.sleep(0.05)
         assert answer.status_code == 201, answer.json()
-        return answer.json()["data"]
+        data = answer.json()["data"]
+        return {**data, **data["permit"]}
 
     def look_until(self, holds: Any, *, seconds: float = 15) -> dict[str, Any]:
         """Look whenever it is due, until the operation is as wanted."""
@@ -375,3 +388,16 @@ def test_only_open_items_are_asked_about(database: Database, desk: Desk, people:
     for answers in ({"a": "not_applied"}, {"z": "applied"}, {"b": "cannot_tell"}, {}):
         with pytest.raises(ValueError, match=r"not open|at least one"):
             attested(batch, people["olive-b"], **answers)
+
+
+def test_ascertain_itself_sends_what_may_go_again(database: Database, desk: Desk) -> None:
+    dispatch = {"http": {"method": "POST", "path": "/tickets"}}
+    batch = Batch(desk, keys="abcd", dispatch=dispatch)
+    desk.holds["a"] = {"title": "T a"}
+    told = batch.report(answer(a=201, b=429, c=429))
+    assert (told["state"], told["recovery_action"]) == ("waiting", "recover_items")
+    data = batch.look_until(lambda data: data["state"] == "settled", seconds=25)
+    assert data["outcome"] == "applied"
+    assert desk.sent[0] == ["b", "c"]
+    assert sorted(key for request in desk.sent for key in request) == ["b", "c", "d"], "each once, d after its absence"
+    assert batch.ask().status_code == 409
