@@ -44,12 +44,12 @@ lint: env
 	$(BIN)/python manage.py makemigrations --check --dry-run
 
 test: env
-	@$(BIN)/python -m recovery.local.machine chromium redis-server rabbitmq-server
+	@$(BIN)/python -m recovery.local.machine chromium redis-server rabbitmq-server git
 	@$(MAKE) --no-print-directory lint
 	$(BIN)/pytest -n 2 --dist loadgroup
 
 soak: env
-	@$(BIN)/python -m recovery.local.machine chromium redis-server rabbitmq-server
+	@$(BIN)/python -m recovery.local.machine chromium redis-server rabbitmq-server git
 	@for round in $$(seq $(SOAKS)); do \
 	  echo "Round $$round of $(SOAKS)"; \
 	  ASCERTAIN_SHUFFLE=$$(od -An -N3 -tu4 /dev/urandom | tr -d ' ') \

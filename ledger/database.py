@@ -4,11 +4,16 @@ Hot paths skip the ORM: a data-modifying statement outside a transaction block i
 open-with-permit costs one commit and one round trip.
 """
 
-from collections.abc import Mapping, Sequence
-from contextlib import closing
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from typing import Any
 
-from django.db import connection
+from django.db import OperationalError, connection, transaction
+from psycopg.errors import QueryCanceled
+
+
+class TookTooLong(RuntimeError):
+    """The database gave a question up after the time that it may take. Ask a narrower one."""
 
 
 def execute(sql: str, params: Mapping[str, Any] | Sequence[Any] = ()) -> list[tuple[Any, ...]]:
@@ -23,3 +28,20 @@ def execute(sql: str, params: Mapping[str, Any] | Sequence[Any] = ()) -> list[tu
         # psycopg's own cursor has the rows already. Its `description` would build an object a column to say so.
         cursor = wrapped.cursor
         return cursor.fetchall() if cursor.rownumber is not None else []
+
+
+@contextmanager
+def within(*, milliseconds: int) -> Iterator[None]:
+    """Every statement in this block may take so long, and no longer. One transaction, so all see the same moment.
+
+    Raises:
+        TookTooLong: one of them took longer.
+    """
+    try:
+        with transaction.atomic():
+            execute("SELECT set_config('statement_timeout', %s, true)", [str(milliseconds)])
+            yield
+    except OperationalError as error:
+        if isinstance(error.__cause__, QueryCanceled):
+            raise TookTooLong from error
+        raise

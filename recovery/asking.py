@@ -53,6 +53,8 @@ NOTED_EVERY: Final = 1.0
 """Seconds between two notes that an owner answers, while nothing is wrong with it."""
 FIRST_GUESS: Final = 0.05
 """Seconds that an owner is taken to need for an answer before it gave one."""
+HANGS_AFTER: Final = 0.8
+"""Seconds without an answer, from which on an owner is taken to hang. A busy machine of ours is no slow owner."""
 LONGEST_ORDINARY: Final = 1.0
 """Seconds; an owner that hung is taken to answer in this time once it answers again."""
 LOOKS_AGAIN_WITHIN: Final = timedelta(minutes=1)
@@ -150,10 +152,11 @@ class Desk:
 
     @property
     def answer_seconds(self) -> float:
-        """How long it takes to answer: lately, and not less than a question has been open now."""
+        """How long it takes to answer: lately, and not less than a question that hangs has been open now."""
+        now = time.monotonic()
         with self.lock:
-            oldest = min(self._open.values(), default=None)
-        return self._answers if oldest is None else max(self._answers, time.monotonic() - oldest)
+            oldest = now - min(self._open.values(), default=now)
+        return max(self._answers, oldest) if oldest > HANGS_AFTER else self._answers
 
     @contextmanager
     def open_question(self) -> Iterator[None]:

@@ -6,6 +6,7 @@
 | an answer that names others and not it     | unknown: submitted and not accounted for                             |
 | an answer that tells no items apart        | what the answer proves of the whole: refused, not sent, or nothing   |
 | no answer, or no report                    | unknown                                                              |
+| a lookup that the harness made of the whole | unknown: that something is there says nothing of each item          |
 
 Then each item is decided on by the same table as an operation, with its own attempts. Keys that name no item which the
 attempt carried are kept as a violation of the contract and say nothing.
@@ -138,7 +139,7 @@ def told_by_report(
     for item in carried:
         told = named.get(item.key)
         if told is None:
-            said[item.number] = missing if reading.items else whole
+            said[item.number] = missing if reading.items or reading.kind == _LOOKUP else whole
         else:
             # Thousands of items are often told alike: each kind is put into words, and judged, once.
             alike = replace(told, key="")
@@ -338,6 +339,7 @@ def _decided(item: ItemFacts, decision: Decision) -> ItemFacts:
 
 
 _NOT_NAMED: Final = "item.not_named"
+_LOOKUP: Final = "lookup"
 
 
 def _named(reading: Reading, carried: Sequence[ItemFacts]) -> dict[str, ItemReading]:

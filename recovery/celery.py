@@ -25,7 +25,9 @@ app.conf.update(
     task_serializer="json",
     accept_content=["json"],
     task_time_limit=30,
-    worker_prefetch_multiplier=1,
+    # A task only puts its batch before this process's hands, and PGMQ reads no more until it is woken again: with one task a
+    # child ahead, four tasks a second would be all.
+    worker_prefetch_multiplier=16,
     worker_enable_remote_control=False,
     worker_send_task_events=False,
     broker_connection_retry_on_startup=True,

@@ -6,7 +6,7 @@
 | answers slowly, or hangs                      | holds threads of its own and nobody else's time                 |
 | has no place for us within a second and a half | is put back in the schedule, spread over what the owner needs  |
 | has an open circuit, or is paused             | is put back to the circuit's end                                |
-| would need over three seconds for those before | takes nobody more: put back at once                            |
+| would need over five seconds for those before | takes nobody more: put back at once                             |
 
 So no line waits for another, and a task need not wait for a slow owner. What stands in a line is claimed; a process that
 dies loses nothing but the time until the claims and its places lapse.
@@ -39,10 +39,12 @@ UNASKED: Final = 4
 """Threads for operations that need no owner: permits that lapse, waits that end."""
 PATIENCE: Final = 1.5
 """Seconds that a line waits for its first place."""
-LONGEST_LINE: Final = 3.0
+LONGEST_LINE: Final = 5.0
 """Seconds that an owner may need for those who stand before it."""
 SLOW: Final = 0.3
 """Seconds for an answer, from which on nobody need wait for it."""
+IN_HAND: Final = 200
+"""Operations before quick owners, with which a process has enough for the moment."""
 WIDENED_EVERY: Final = 0.1
 SHORTEST: Final = 0.5
 """Seconds; with less time left nothing is begun."""
@@ -60,15 +62,6 @@ class _Work:
     done: "Future[Done]"
 
 
-@dataclass(frozen=True, slots=True)
-class Given:
-    """An operation that stands in a line, or was put back."""
-
-    done: "Future[Done]"
-    slow: bool
-    """Its owner takes its time. Do something else meanwhile."""
-
-
 @dataclass(slots=True)
 class _Line:
     desk: Desk | None
@@ -76,6 +69,11 @@ class _Line:
     work: deque[_Work] = field(default_factory=deque)
     threads: int = 0
     widened_at: float = 0.0
+
+    @property
+    def slow(self) -> bool:
+        """Its owner takes its time. Do something else meanwhile."""
+        return self.desk is not None and self.desk.answer_seconds > SLOW
 
     @property
     def seconds(self) -> float:
@@ -93,15 +91,23 @@ class Hands:
         self._pool = ThreadPoolExecutor(max_workers=THREADS, thread_name_prefix="asks")
         self._closed = False
 
-    def give(self, owners: Mapping[UUID, UUID | None], *, ends: float) -> list[Given]:
+    def give(self, owners: Mapping[UUID, UUID | None], *, ends: float) -> list["Future[Done]"]:
         """Put operations in the lines of their owners. Each future tells what was done."""
-        given: list[Given] = []
+        given: list[Future[Done]] = []
         by_owner: dict[UUID | None, list[UUID]] = {}
         for id, owner in owners.items():
             by_owner.setdefault(owner, []).append(id)
         for owner, ids in by_owner.items():
             given += self._stand(owner, ids, ends=ends)
         return given
+
+    def wait_for_room(self, *, seconds: float) -> None:
+        """Until less than IN_HAND stands before quick owners, or the time is up: others may take the next batch."""
+        ends = time.monotonic() + seconds
+        while sum(len(line.work) for line in list(self._lines.values()) if not line.slow) > IN_HAND:
+            if time.monotonic() > ends:
+                return
+            time.sleep(0.01)
 
     def close(self, *, seconds: float) -> None:
         """Begin nothing more, give back what nobody has begun, and let what runs end within `seconds`."""
@@ -118,7 +124,7 @@ class Hands:
         while time.monotonic() < ends and any(line.threads for line in self._lines.values()):
             time.sleep(0.05)
 
-    def _stand(self, owner: UUID | None, ids: Sequence[UUID], *, ends: float) -> list[Given]:
+    def _stand(self, owner: UUID | None, ids: Sequence[UUID], *, ends: float) -> list["Future[Done]"]:
         works = [_Work(id, ends, Future()) for id in ids]
         with self._lock:
             line = self._lines.get(owner)
@@ -133,8 +139,7 @@ class Hands:
                     self._pool.submit(self._thread, line, None)
         if not takes:
             self._put_back(line, works, None)
-        slow = line.desk is not None and line.desk.answer_seconds > SLOW
-        return [Given(work.done, slow) for work in works]
+        return [work.done for work in works]
 
     def _thread(self, line: _Line, visit: Visit | None) -> None:
         """Work a line off until nobody stands in it."""

@@ -61,11 +61,6 @@ _WORDS: Final[Mapping[str, _Words]] = MappingProxyType(
             safe="Nobody asks with it until it is changed; its operations wait and are not forgotten.",
             do="Renew the credential where the contract says that it stands.",
         ),
-        EventKind.OWNER_UNREACHABLE: _Words(
-            subject="An owner does not answer",
-            safe="Its operations wait; they are looked up once it answers again.",
-            do="See whether the owner is down, and for how long.",
-        ),
         EventKind.TEST: _Words(subject="A test", safe="It concerns no operation.", do="Nothing has to be done."),
     }
 )
@@ -78,6 +73,8 @@ _LINES: Final = (
     ("Effect", "effect"),
     ("Outcome", "outcome"),
     ("It was", "contradicts"),
+    ("Credential", "credential"),
+    ("Operations that wait", "waiting"),
     ("Run", "run"),
     ("Priority", "priority"),
     ("Answer by", "sla_at"),

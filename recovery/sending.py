@@ -36,7 +36,7 @@ from ledger.rules.licences import Refusal
 from ledger.rules.payload import canonical, digest_of
 from ledger.rules.permits import Asker
 from ledger.rules.replays import may_replay
-from ledger.rules.vocabulary import Action, Sender, State
+from ledger.rules.vocabulary import Action, Phase, Sender, State
 from ledger.transitions.owners import put_back
 from ledger.transitions.passing_of_time import end_by_limit, end_wait
 from ledger.transitions.permit import Permitted, request_permit
@@ -46,12 +46,16 @@ from recovery.judgement.waits import wait_of
 from recovery.owners.base import Reach
 from recovery.owners.send import Call, CannotSend, Prepared, prepare, send
 from recovery.report import WORKER, report
+from recovery.sealing import FieldKeysMissing, SealBroken
 
 RECORDING: Final = 1.5
 """Seconds of a batch's time that are kept for recording what was seen."""
 FULL_PATIENCE: Final = 10.0
 """Seconds: with less time left, a call is begun only if its contract's own timeout is shorter."""
 TRIES_TO_RECORD: Final = 4
+_SILENT: Final = frozenset({Phase.RESOLVE, Phase.CONNECT, Phase.TLS, Phase.SEND, Phase.AWAIT})
+_OVERLOADED: Final = frozenset({429, 502, 503, 504})
+"""A 500 may be about this one request; these say that the owner, or the way to it, is in trouble."""
 log = structlog.get_logger()
 
 
@@ -141,11 +145,14 @@ def _called(known: Held, *, visit: Visit, asker: Asker) -> _Sent:
         return _Sent(cannot="The contract does not say how Ascertain could send it.")
     if not visit.lasts(seconds=(asker.at_most or known.contract.timeout).total_seconds()):
         raise NotNow("The place at the owner was lost", over=timedelta(seconds=1))
-    return visit.call(
-        known,
-        reference=dispatch.credential,
-        call=lambda secrets: _sent(known, asker=asker, secrets=secrets),
-    )
+    try:
+        return visit.call(
+            known,
+            reference=dispatch.credential,
+            call=lambda secrets: _sent(known, asker=asker, secrets=secrets),
+        )
+    except (SealBroken, FieldKeysMissing) as error:
+        return _Sent(cannot=f"The credential {dispatch.credential} cannot be read. {error}")
 
 
 def _sent(known: Held, *, asker: Asker, secrets: Mapping[str, str]) -> _Sent:
@@ -250,8 +257,8 @@ def _again(id: UUID) -> Held:
 def _heard(recorded: Held, observation: Mapping[str, Any]) -> _Sent:
     status = observation.get("status")
     if not isinstance(status, int):
-        unreached = observation.get("phase") != "before_dispatch"
-        return _Sent(held=recorded, overloaded=unreached, reason=str(observation.get("message", "")))
+        silent = observation.get("phase") in _SILENT
+        return _Sent(held=recorded, overloaded=silent, reason=str(observation.get("message", "")))
     wait = wait_of(
         headers=observation["headers"],
         body=observation.get("body"),
@@ -262,7 +269,7 @@ def _heard(recorded: Held, observation: Mapping[str, Any]) -> _Sent:
     return _Sent(
         held=recorded,
         answered=True,
-        overloaded=status >= 500 or status == 429,
+        overloaded=status in _OVERLOADED,
         retry_after_ms=wait.milliseconds if wait is not None else None,
         refused_credential=status == 401,
         reason=f"The owner answered {status}",

@@ -1,8 +1,9 @@
 """Bounded batches of what is due: claim, hand out, do. One sweep at a time; Celery is only hands."""
 
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
-from concurrent.futures import wait
+from concurrent.futures import Future, wait
 from functools import cache
 from uuid import UUID
 
@@ -41,19 +42,18 @@ def sweep(*, hand_out: Callable[[list[str]], None]) -> int:
     return len(due)
 
 
-def look_at(*, ids: Sequence[UUID], patience: float = TASK_SECONDS) -> dict[Done, int]:
-    """Do what is due for each operation of a batch, several at once; nothing is begun after TASK_SECONDS.
+def look_at(*, ids: Sequence[UUID]) -> dict[Done, int]:
+    """Do what is due for each operation of a batch, several at once, and wait for all of it. One that fails does not hold
+    the others: it is logged and left to its claim's lapse."""
+    done = take_in_hand(ids=ids)
+    wait(done)
+    return dict(Counter(future.result() for future in done))
 
-    Returns what came of those that were done within `patience` seconds; the others stand in the lines of this process and
-    go on. One that fails does not hold the others: it is logged and left to its claim's lapse.
-    """
-    given = hands().give(owners_to_ask(ids=ids), ends=time.monotonic() + TASK_SECONDS)
-    wait([each.done for each in given if not each.slow or patience >= TASK_SECONDS], timeout=patience)
-    came_to: dict[Done, int] = {}
-    for each in given:
-        if each.done.done():
-            came_to[each.done.result()] = came_to.get(each.done.result(), 0) + 1
-    return came_to
+
+def take_in_hand(*, ids: Sequence[UUID]) -> list["Future[Done]"]:
+    """As `look_at`, without waiting: the operations stand in the lines of this process. Nothing is begun after
+    TASK_SECONDS; what is left then is put back."""
+    return hands().give(owners_to_ask(ids=ids), ends=time.monotonic() + TASK_SECONDS)
 
 
 @cache

@@ -4,10 +4,10 @@ from uuid import UUID
 
 from recovery.celery import app
 from recovery.deliveries import deliver, hand_out_deliveries
-from recovery.sweeps import look_at, sweep
+from recovery.sweeps import hands, sweep, take_in_hand
 
 PATIENCE = 0.3
-"""Seconds that a task waits for its batch. A slow owner's operations stand in the process's lines and hold up no task."""
+"""Seconds that a task waits at most while its process has enough in hand. No task waits for a slow owner."""
 
 
 @app.task(name="recovery.sweep")
@@ -21,10 +21,10 @@ def _hand_out(ids: list[str]) -> None:
 
 
 @app.task(name="recovery.reconcile")
-def reconcile_batch(*, ids: list[str]) -> dict[str, int]:
-    """Look at each operation of a batch. Returns what was done so far; slow owners are still being asked then."""
-    done = look_at(ids=[UUID(id) for id in ids], patience=PATIENCE)
-    return {what.value: count for what, count in done.items()}
+def reconcile_batch(*, ids: list[str]) -> None:
+    """Take a batch in hand. Its operations are looked at by the threads of this process, which outlive the task."""
+    take_in_hand(ids=[UUID(id) for id in ids])
+    hands().wait_for_room(seconds=PATIENCE)
 
 
 @app.task(name="recovery.tell")

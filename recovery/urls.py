@@ -6,23 +6,41 @@ from django.urls import path
 from recovery.api import probes
 from recovery.api.root import api, unknown_address
 from recovery.web import access
+from recovery.web.desk import desk_undo, group_desk, group_desk_act, operation_desk, operation_desk_act
 from recovery.web.judge import judge_page
-from recovery.web.operation import operation, operation_answer, operation_live, operation_look_again
+from recovery.web.my_work import my_work_hand_over, my_work_live, my_work_page
+from recovery.web.operation import operation, operation_answer, operation_items, operation_live, operation_look_again
+from recovery.web.preferences import preferences
 from recovery.web.queue import queue, queue_live
+from recovery.web.queue_peek import queue_peek, queue_peek_group
+from recovery.web.queue_views import complete, drop, keep
 
 PAGES = [
-    path("", access.home),
+    path("", my_work_page),
+    path("my-work/live/", my_work_live),
+    path("my-work/hand-over/", my_work_hand_over),
     path("sign-in/", access.sign_in),
     path("sign-out/", access.sign_out),
     path("seat/", access.take_seat),
-    path("preferences/", access.preferences),
+    path("preferences/", preferences),
     path("queue/", queue),
     path("queue/live/", queue_live),
+    path("queue/peek/<uuid:id>/", queue_peek),
+    path("queue/peek/group/", queue_peek_group),
+    path("queue/complete/", complete),
+    path("queue/views/", keep),
+    path("queue/views/<uuid:id>/drop/", drop),
     path("judge/", judge_page),
     path("operations/<uuid:id>/", operation),
     path("operations/<uuid:id>/live/", operation_live),
     path("operations/<uuid:id>/answer/", operation_answer),
+    path("operations/<uuid:id>/items/", operation_items),
     path("operations/<uuid:id>/look-again/", operation_look_again),
+    path("operations/<uuid:id>/desk/", operation_desk),
+    path("operations/<uuid:id>/desk/<slug:verb>/", operation_desk_act),
+    path("groups/<uuid:tool_id>/<slug:key>/desk/", group_desk),
+    path("groups/<uuid:tool_id>/<slug:key>/desk/<slug:verb>/", group_desk_act),
+    path("desk/undo/<uuid:entry_id>/", desk_undo),
 ]
 
 # Machines' addresses: the API, and the probes beside it.

@@ -42,9 +42,17 @@ function told(shape, seconds) {
   return shape === "in" ? "now" : `passed ${length} ago`;
 }
 let clockOffset = 0; // server minus browser, in ms, from the Date header of polls
+const inBrowsersZone = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short", year: "numeric", hour: "2-digit", minute: "2-digit", second: "2-digit", timeZoneName: "short" });
 function freshenTimes(root = document) {
+  // The person's zone is the browser's unless their preferences name one; then the server has written it.
+  if (page.dataset.zone === "") for (const time of root.querySelectorAll("time[title]:not([data-zoned])")) {
+    const at = new Date(time.dateTime);
+    time.title = inBrowsersZone.format(at);
+    time.dataset.zoned = "";
+    if (time.dataset.shape === "clock") time.textContent = at.toLocaleTimeString("en-GB");
+  }
   const now = Date.now() + clockOffset;
-  for (const time of root.querySelectorAll("time[data-shape]")) {
+  for (const time of root.querySelectorAll('time[data-shape]:not([data-shape="clock"])')) {
     const text = told(time.dataset.shape, Math.trunc((Date.parse(time.dateTime) - now) / 1000));
     if (time.textContent !== text) time.textContent = text;
   }
@@ -98,10 +106,13 @@ function takeRows(box, fresh) {
     const old = byId(row.id);
     if (!old || (old.dataset.version === row.dataset.version && old.classList.contains("has-left"))) continue;
     const now = document.adoptNode(row);
+    const tick = now.querySelector(".tick");
+    if (tick) tick.checked = Boolean(old.querySelector(".tick")?.checked);
     now.classList.add("has-changed");
     replaceKeepingFocus(old, now);
     changed += 1;
   }
+  for (const key of (fresh.getElementById("gone")?.dataset.keys || "").split(",")) byId(`r-${key}`)?.classList.add("has-left");
   const newer = byId("newer");
   if (!newer.hidden) words(`${newer.textContent.trim().split(" ")[0]} new operations wait.`);
   else if (changed) words(`${changed} rows changed.`);
@@ -113,28 +124,30 @@ function isTyped(part) {
 }
 
 function takeParts(box, fresh) {
-  const next = fresh.getElementById("operation");
+  const next = fresh.getElementById(box.id);
   if (!next) return;
-  for (const now of Array.from(next.querySelectorAll("[data-part]"))) {
+  const parts = Array.from(next.querySelectorAll("[data-part]"));
+  const stays = new Set(parts.map((part) => part.id)), behind = parts.map((part) => part.previousElementSibling?.id);
+  parts.forEach((now, at) => {
     const old = byId(now.id);
     if (!old) { // a part that was not there before: stand it behind its neighbour
-      const before = now.previousElementSibling && byId(now.previousElementSibling.id);
-      if (before) before.after(document.adoptNode(now));
-      continue;
+      const before = behind[at] && byId(behind[at]);
+      if (before) before.after(document.adoptNode(now)); else if (now.parentElement === next) box.prepend(document.adoptNode(now));
+      return;
     }
-    if (now.id === "decide" && isTyped(old)) {
-      if (!byId("decide-moved")) {
+    if ((now.id === "decide" || "keepsTyping" in old.dataset) && isTyped(old)) {
+      if (now.id === "decide" && !byId("decide-moved")) {
         const note = document.createElement("p");
         note.id = "decide-moved"; note.className = "notice tone-amber"; note.setAttribute("role", "status");
         note.textContent = "It changed while you are writing. See the history; what you record now will first be shown against it.";
         old.prepend(note);
       }
-      continue;
+      return;
     }
     replaceKeepingFocus(old, document.adoptNode(now));
-  }
-  for (const old of Array.from(box.querySelectorAll("[data-part]"))) if (!next.querySelector(`#${CSS.escape(old.id)}`) && !fresh.getElementById(old.id) && !document.body.contains(byId(old.id))) old.remove();
-  words("This operation changed.");
+  });
+  for (const old of Array.from(box.querySelectorAll("[data-part]"))) if (!stays.has(old.id) && !isTyped(old)) old.remove();
+  words(box.dataset.words || "This operation changed.");
 }
 
 setInterval(look, POLL_MS);
@@ -171,12 +184,21 @@ function move(step) {
   const at = here < 0 ? (step > 0 ? Math.max(all.findIndex((a) => a.closest("tr").id === sessionStorage.getItem("row")), 0) : all.length - 1) : Math.min(Math.max(here + step, 0), all.length - 1);
   all[at].focus();
   all[at].closest("tr").scrollIntoView({ block: "nearest" });
+  if (byId("peek") && !byId("peek").hidden) openPeek(all[at].closest("tr[data-peek]"));
 }
 function openAnswer(key) {
   const details = document.querySelector(`details.answer[data-key="${key}"]`);
   if (!details) return false;
   details.open = true;
   details.querySelector(".input")?.focus();
+  details.scrollIntoView({ block: "nearest" });
+  return true;
+}
+function openFold(key) {
+  const details = document.querySelector(`details.fold-out[data-key="${key}"]`);
+  if (!details) return false;
+  details.open = true;
+  details.querySelector("select, input:not([type=hidden]), textarea")?.focus();
   details.scrollIntoView({ block: "nearest" });
   return true;
 }
@@ -199,7 +221,11 @@ document.addEventListener("keydown", (event) => {
     if (menu) { menu.open = false; menu.querySelector("summary").focus(); return; }
     const answer = event.target.closest("details.answer[open]");
     if (answer) { answer.open = false; answer.querySelector("summary").focus(); return; }
-    if (field) field.blur();
+    if (field) { field.blur(); return; }
+    if (closePeek()) return;
+    const ticked = document.querySelector(".tick:checked");
+    if (ticked) { byId("bulk").reset(); return; }
+    document.querySelector("a[data-clear]")?.click();
     return;
   }
   if (field || event.ctrlKey || event.metaKey || event.altKey || page.dataset.keys === "off" || document.querySelector("dialog[open]")) return;
@@ -210,15 +236,130 @@ document.addEventListener("keydown", (event) => {
     case "g": leader = Date.now(); return;
     case "j": move(1); break;
     case "k": move(-1); break;
+    case " ": if (!openPeek(event.target.closest("tr[data-peek]"))) return; break;
     case "/": if (!byId("q")) return; byId("q").focus(); byId("q").select(); break;
     case "?": byId("help")?.showModal(); break;
     case ".": loadNewer(); break;
-    case "v": case "y": document.querySelector(`button[data-key="${event.key}"]`)?.click(); break;
+    case "A": case "h": if (!openFold(event.key)) return; break;
+    case "c": if (!document.querySelector('[data-focus-key="c"]')) return; document.querySelector('[data-focus-key="c"]').focus(); break;
+    case "a": case "z": case "v": case "y": document.querySelector(`button[data-key="${event.key}"]`)?.click(); break;
     case "1": case "2": case "3": case "4": if (!openAnswer(event.key)) return; break;
     default: return;
   }
   event.preventDefault();
 });
+
+// ---- queue: the summary beside the list ----------------------------------------------------------------------------
+
+let peekLater;
+function openPeek(row) {
+  if (!row || !byId("peek")) return false;
+  clearTimeout(peekLater);
+  const open = byId("peek");
+  if (!open.hidden && open.dataset.row === row.id) return closePeek();
+  // Who walks down the list sees the summary where they stop, not of every row between.
+  peekLater = setTimeout(() => window.htmx.ajax("GET", row.dataset.peek, { target: "#peek", swap: "outerHTML" }), open.hidden ? 0 : 120);
+  return true;
+}
+function closePeek() {
+  const open = byId("peek");
+  clearTimeout(peekLater);
+  if (!open || open.hidden) return false;
+  const row = byId(open.dataset.row || "");
+  open.hidden = true;
+  open.replaceChildren();
+  if (row && !document.querySelector("#rows :focus")) row.querySelector("a.open").focus({ preventScroll: true });
+  return true;
+}
+document.addEventListener("click", (event) => {
+  if (event.target.closest("[data-closes-peek]")) { event.preventDefault(); closePeek(); }
+});
+document.addEventListener("htmx:afterSwap", (event) => {
+  if (event.detail.target?.id !== "peek") return;
+  const by = event.detail.requestConfig?.elt;
+  if (by?.classList?.contains("peek-link")) byId("peek").querySelector("h2")?.focus({ preventScroll: true });
+  else words(byId("peek").getAttribute("aria-label"));
+});
+
+// ---- queue: what is ticked ------------------------------------------------------------------------------------------
+
+function countTicks() {
+  const box = document.querySelector("[data-ticked]");
+  if (!box) return;
+  const count = document.querySelectorAll(".tick:checked").length;
+  box.textContent = count === 1 ? "1 selected" : `${count} selected`;
+}
+document.addEventListener("change", (event) => { if (event.target.matches(".tick")) countTicks(); });
+document.addEventListener("reset", () => setTimeout(countTicks));
+
+// ---- queue: how the word under the caret could go on ----------------------------------------------------------------
+
+let askLater, asked = 0;
+const optionsOf = (input) => byId(`${input.id}-options`);
+function closeOptions(input) {
+  clearTimeout(askLater);
+  asked += 1;
+  optionsOf(input)?.remove();
+  input.setAttribute("aria-expanded", "false");
+  input.removeAttribute("aria-activedescendant");
+}
+async function offerOptions(input) {
+  const mine = ++asked;
+  const url = new URL(input.closest("[data-completes]").dataset.completes, location.origin);
+  url.searchParams.set("q", input.value);
+  url.searchParams.set("at", input.selectionStart);
+  let told;
+  try { told = await (await fetch(url, { headers: { "X-Live": "1" }, credentials: "same-origin" })).json(); } catch { return; }
+  if (mine !== asked || document.activeElement !== input) return;
+  closeOptions(input);
+  if (!told.options.length) return;
+  const list = document.createElement("ul");
+  list.id = `${input.id}-options`; list.className = "completions"; list.setAttribute("role", "listbox"); list.setAttribute("aria-label", "Ways to go on");
+  told.options.forEach((option, at) => {
+    const item = document.createElement("li"), text = document.createElement("span"), tip = document.createElement("span");
+    item.id = `${list.id}-${at}`; item.setAttribute("role", "option"); item.setAttribute("aria-selected", "false");
+    text.className = "mono"; text.textContent = option.text; tip.className = "tip"; tip.textContent = option.tip;
+    item.append(text, tip);
+    item.addEventListener("mousedown", (event) => { event.preventDefault(); takeOption(input, item); });
+    list.append(item);
+  });
+  list.dataset.from = told.from; list.dataset.to = told.to;
+  input.after(list);
+  input.setAttribute("aria-expanded", "true");
+  input.setAttribute("aria-controls", list.id);
+}
+function takeOption(input, item) {
+  const list = optionsOf(input), text = item.firstChild.textContent;
+  const whole = !text.endsWith(":");
+  input.setRangeText(text + (whole && !input.value.slice(list.dataset.to).startsWith(" ") ? " " : ""), Number(list.dataset.from), Number(list.dataset.to), "end");
+  closeOptions(input);
+  if (!whole) offerOptions(input);
+}
+document.addEventListener("input", (event) => {
+  const input = event.target;
+  if (!input.closest("[data-completes]")) return;
+  clearTimeout(askLater);
+  askLater = setTimeout(() => offerOptions(input), 120);
+});
+document.addEventListener("focusin", (event) => {
+  if (event.target.closest("[data-completes]")) event.target.setAttribute("role", "combobox");
+});
+document.addEventListener("focusout", (event) => { if (event.target.closest("[data-completes]")) closeOptions(event.target); });
+document.addEventListener("keydown", (event) => {
+  const input = event.target, list = input.closest?.("[data-completes]") && optionsOf(input);
+  if (!list) return;
+  const all = Array.from(list.children), here = all.findIndex((item) => item.getAttribute("aria-selected") === "true");
+  if (event.key === "Escape") closeOptions(input);
+  else if (event.key === "ArrowDown" || event.key === "ArrowUp") {
+    const next = all[(here + (event.key === "ArrowDown" ? 1 : here < 0 ? 0 : -1) + all.length) % all.length];
+    for (const item of all) item.setAttribute("aria-selected", item === next);
+    input.setAttribute("aria-activedescendant", next.id);
+    next.scrollIntoView({ block: "nearest" });
+  } else if ((event.key === "Enter" || event.key === "Tab") && here >= 0) takeOption(input, all[here]);
+  else return;
+  event.preventDefault();
+  event.stopPropagation();
+}, true);
 
 // ---- where the list was ---------------------------------------------------------------------------------------------
 

@@ -16,7 +16,7 @@ class Event(models.Model):
     seq = models.PositiveIntegerField(null=True)
     """The history row that it tells of; null where it is not of one operation."""
     kind = models.CharField(max_length=40)
-    """operation.escalated, operation.settled, operation.reopened, owner.credential_refused, owner.unreachable …"""
+    """One of `ledger.rules.events.EventKind`."""
     payload = models.JSONField()
     """What is told: codes, sentences of ours, ids. No payload members, no owner's text."""
     at = models.DateTimeField()

@@ -36,3 +36,17 @@ def unsettled_everywhere(*, most: int = 10_000) -> dict[str, int]:
         [most],
     )
     return dict(rows)
+
+
+def telling(*, most: int = 1000) -> dict[str, int]:
+    """How many events wait to be spread, how many deliveries are on their way, and how many were given up, each counted up
+    to `most`."""
+    rows = execute(
+        "SELECT (SELECT count(*) FROM (SELECT 1 FROM event WHERE spread_at IS NULL LIMIT %(most)s) e), "
+        "(SELECT count(*) FROM (SELECT 1 FROM delivery WHERE next_try_at IS NOT NULL LIMIT %(most)s) d), "
+        "(SELECT count(*) FROM (SELECT 1 FROM delivery v JOIN event e ON e.id = v.event_id "
+        "WHERE v.given_up_at > now() - interval '1 day' AND e.at > now() - interval '3 days' LIMIT %(most)s) g)",
+        {"most": most},
+    )
+    unspread, due, given_up = rows[0]
+    return {"events_to_spread": unspread, "deliveries_on_their_way": due, "deliveries_given_up_in_a_day": given_up}

@@ -1,6 +1,6 @@
 """Operations as the API and the pages read them: frozen rows, never models, never payloads in a list."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -11,11 +11,12 @@ import orjson
 from ledger.database import execute
 from ledger.queries.clock import database_now
 from ledger.queries.contracts import contract_by_id
+from ledger.queries.desk import DESK_COLUMNS, DESK_JOINS, HOLDER, SNOOZED_UNTIL, WIDTH, DeskRow, desk_from
 from ledger.queries.filters import Cursor, Filter
 from ledger.rules.decision import Decision
 from ledger.rules.payload import shown
 from ledger.rules.stored import decision_from
-from ledger.rules.vocabulary import Effect, Outcome, Request, State, Verification
+from ledger.rules.vocabulary import Effect, Outcome, Request, Speaker, State, Verification
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +79,12 @@ class ListedOperation:
     escalated_at: datetime | None
     next_check_at: datetime | None
     awaits_signature: bool
+    cause: str
+    """What went wrong: `class/code/owner's code`."""
+    sla_at: datetime | None
+    desk: DeskRow
+    mark: str
+    """Another one whenever the row reads differently: its version, its next look, or its desk has changed."""
 
     @property
     def cursor(self) -> str:
@@ -90,35 +97,64 @@ class OperationPage:
 
     items: tuple[ListedOperation, ...]
     next_cursor: str | None
+    """Behind which older ones follow; None: there are none."""
+    previous_cursor: str | None
+    """Before which newer ones stand; None: there are none, or nobody asked."""
     as_of: datetime
 
 
-LISTED = """
+MARK = f"""left(md5(concat_ws('|', o.version, s.next_check_at, {HOLDER}, {SNOOZED_UNTIL}, d.woken_at, d.labels)), 12)"""
+"""Over LISTED's joins: what a row on the screen is compared with."""
+LISTED_FROM = f"""
+    FROM operation o JOIN tool t ON t.id = o.tool_id JOIN owner ow ON ow.id = t.owner_id
+    JOIN contract_version cv ON cv.id = o.contract_id LEFT JOIN schedule s ON s.operation = o.id {DESK_JOINS}
+    WHERE o.workspace_id = %(workspace)s
+"""
+LISTED = f"""
     SELECT o.id, o.operation_id, t.name, cv.number, ow.name, o.version, o.state, o.request, o.effect, o.verification,
            o.outcome, o.decision, o.polls, o.contract_id, o.agent, o.created_at, o.changed_at, o.deadline_at,
-           o.escalated_at, s.next_check_at, o.awaits_signature_id IS NOT NULL, now()
-    FROM operation o JOIN tool t ON t.id = o.tool_id JOIN owner ow ON ow.id = t.owner_id
-    JOIN contract_version cv ON cv.id = o.contract_id LEFT JOIN schedule s ON s.operation = o.id
-    WHERE o.workspace_id = %(workspace)s
+           o.escalated_at, s.next_check_at, o.awaits_signature_id IS NOT NULL, o.cause, o.sla_at, {MARK},
+           {DESK_COLUMNS}, now()
+    {LISTED_FROM}
 """
 
 
-def operation_page(*, workspace_id: UUID, filter: Filter, limit: int, after: Cursor | None = None) -> OperationPage:
-    """A page of operations, newest first, by keyset: a page deep in the list costs what the first one does."""
+def operation_page(
+    *, workspace_id: UUID, filter: Filter, limit: int, after: Cursor | None = None, before: Cursor | None = None
+) -> OperationPage:
+    """A page of operations, newest first, by keyset: a page deep in the list costs what the first one does, and what
+    comes meanwhile moves no page. `after` gives the older ones that follow it, `before` the newer ones next to it."""
     where, params = filter.where()
-    if after is not None:
-        where += " AND (o.created_at, o.id) < (%(after_at)s, %(after_id)s)"
-        params |= {"after_at": after.created_at, "after_id": after.id}
+    backwards = before is not None and after is None
+    place = before if backwards else after
+    if place is not None:
+        where += f" AND (o.created_at, o.id) {'>' if backwards else '<'} (%(place_at)s, %(place_id)s)"
+        params |= {"place_at": place.created_at, "place_id": place.id}
+    order = "o.created_at, o.id" if backwards else "o.created_at DESC, o.id DESC"
     rows = execute(
-        f"{LISTED}{where} ORDER BY o.created_at DESC, o.id DESC LIMIT %(limit)s",
+        f"{LISTED}{where} ORDER BY {order} LIMIT %(limit)s",
         {"workspace": workspace_id, "limit": limit + 1, **params},
     )
     items = tuple(listed(row) for row in rows[:limit])
+    more = len(rows) > limit
+    if backwards:
+        items = items[::-1]
+    first, last = (items[0].cursor, items[-1].cursor) if items else (None, None)
+    at_place = place.written() if place is not None else None
     return OperationPage(
         items=items,
-        next_cursor=items[-1].cursor if len(rows) > limit else None,
+        next_cursor=(last or at_place) if backwards else (last if more else None),
+        previous_cursor=(first if more else None) if backwards else (at_place and (first or at_place)),
         as_of=rows[0][-1] if rows else database_now(),
     )
+
+
+def listed_operations(*, workspace_id: UUID, ids: Sequence[UUID]) -> tuple[ListedOperation, ...]:
+    """Those of `ids` that are in this workspace, by primary key, in no particular order."""
+    if not ids:
+        return ()
+    rows = execute(f"{LISTED} AND o.id = ANY(%(ids)s::uuid[])", {"workspace": workspace_id, "ids": list(ids)})
+    return tuple(listed(row) for row in rows)
 
 
 def listed_operation(*, workspace_id: UUID, id: UUID) -> ListedOperation | None:
@@ -133,6 +169,16 @@ def id_of(*, workspace_id: UUID, operation_id: str) -> tuple[UUID, int] | None:
         "SELECT id, version FROM operation WHERE workspace_id = %s AND operation_id = %s", [workspace_id, operation_id]
     )
     return (rows[0][0], rows[0][1]) if rows else None
+
+
+def operation_named(*, workspace_id: UUID, name: str) -> UUID | None:
+    """The operation that somebody means who pasted its whole operation id or its uuid; None when there is none here."""
+    rows = execute(
+        "SELECT id FROM operation WHERE workspace_id = %(workspace)s AND operation_id = %(name)s "
+        "UNION ALL SELECT id FROM operation WHERE workspace_id = %(workspace)s AND id = %(id)s",
+        {"workspace": workspace_id, "name": name, "id": _uuid(name)},
+    )
+    return rows[0][0] if rows else None
 
 
 def version_of(*, id: UUID) -> int:
@@ -172,6 +218,37 @@ def evidence_of(*, id: UUID) -> tuple[EvidenceRow, ...]:
     )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvidenceLine:
+    """One piece of evidence, without what it says in detail."""
+
+    source: str
+    speaker: Speaker
+    outcome: str
+    effect: Effect | None
+    observed_at: datetime
+
+
+def latest_evidence(*, id: UUID, most: int) -> tuple[tuple[EvidenceLine, ...], int]:
+    """The newest evidence of an operation, newest first, and how many pieces there are in all."""
+    rows = execute(
+        "SELECT source, speaker, outcome, effect, observed_at, count(*) OVER () FROM evidence WHERE operation = %s "
+        "ORDER BY seq DESC, id DESC LIMIT %s",
+        [id, most],
+    )
+    lines = tuple(
+        EvidenceLine(
+            source=source,
+            speaker=Speaker(speaker),
+            outcome=outcome,
+            effect=Effect(effect) if effect else None,
+            observed_at=observed_at,
+        )
+        for source, speaker, outcome, effect, observed_at, _ in rows
+    )
+    return lines, rows[0][5] if rows else 0
+
+
 def journal_of(*, id: UUID) -> tuple[JournalRow, ...]:
     """The history of an operation, oldest first."""
     rows = execute(
@@ -190,39 +267,6 @@ def original_body(*, workspace_id: UUID, id: UUID) -> str | None:
         [id, workspace_id],
     )
     return rows[0][0] if rows else None
-
-
-def unsettled_counts(*, workspace_id: UUID, most: int = 1000) -> dict[State, int]:
-    """How many unsettled operations are in each state, counted up to `most` each (shown as `most+`)."""
-    rows = execute(
-        "SELECT s.state, (SELECT count(*) FROM (SELECT 1 FROM operation o WHERE o.workspace_id = %(workspace)s "
-        "AND o.state = s.state AND o.state <> 'settled' LIMIT %(most)s) counted) FROM unnest(%(states)s::varchar[]) AS s(state)",
-        {
-            "workspace": workspace_id,
-            "most": most,
-            "states": [state.value for state in State if state is not State.SETTLED],
-        },
-    )
-    return {State(state): count for state, count in rows}
-
-
-def oldest_unsettled(*, workspace_id: UUID) -> datetime | None:
-    """When the oldest unsettled operation was opened."""
-    rows = execute(
-        "SELECT created_at FROM operation WHERE workspace_id = %s AND state <> 'settled' ORDER BY created_at, id LIMIT 1",
-        [workspace_id],
-    )
-    return rows[0][0] if rows else None
-
-
-def tools_with_unsettled(*, workspace_id: UUID) -> int:
-    """How many tools have at least one unsettled operation."""
-    rows = execute(
-        "SELECT count(*) FROM tool t WHERE t.workspace_id = %s AND EXISTS (SELECT 1 FROM operation o "
-        "WHERE o.workspace_id = t.workspace_id AND o.tool_id = t.id AND o.state <> 'settled')",
-        [workspace_id],
-    )
-    return int(rows[0][0])
 
 
 def listed(row: tuple[Any, ...]) -> ListedOperation:
@@ -250,7 +294,18 @@ def listed(row: tuple[Any, ...]) -> ListedOperation:
         escalated_at=row[18],
         next_check_at=row[19],
         awaits_signature=row[20],
+        cause=row[21],
+        sla_at=row[22],
+        mark=row[23],
+        desk=desk_from(row[24 : 24 + WIDTH]),
     )
+
+
+def _uuid(text: str) -> UUID | None:
+    try:
+        return UUID(text)
+    except ValueError:
+        return None
 
 
 def _parsed(value: Any) -> Any:

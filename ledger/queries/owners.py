@@ -81,7 +81,9 @@ def owner_health(*, workspace_id: UUID) -> tuple[OwnerHealth, ...]:
 
 def waiting(*, owner_id: UUID, within: timedelta | None = None) -> int:
     """How many operations wait for an owner, counted up to 10,000; with `within`, those that come due within it."""
-    due = "JOIN schedule s ON s.operation = o.id AND s.next_check_at <= now() + %(within)s " if within is not None else ""
+    due = (
+        "JOIN schedule s ON s.operation = o.id AND s.next_check_at <= now() + %(within)s " if within is not None else ""
+    )
     rows = execute(
         "SELECT count(*) FROM (SELECT 1 FROM owner ow JOIN tool t ON t.owner_id = ow.id JOIN operation o "  # noqa: S608 - the text is ours
         f"ON o.workspace_id = ow.workspace_id AND o.tool_id = t.id {due} WHERE ow.id = %(owner)s AND o.state = ANY(%(states)s) "

@@ -46,8 +46,6 @@ class EventKind(StrEnum):
     """A tool answered other than its contract says."""
     CREDENTIAL_REFUSED = "owner.credential_refused"
     """An owner no longer accepts a credential of ours; nobody asks with it until it is changed."""
-    OWNER_UNREACHABLE = "owner.unreachable"
-    """An owner does not answer; its operations wait."""
     TEST = "destination.test"
     """Somebody tries whether a destination is reached."""
 

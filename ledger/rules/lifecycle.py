@@ -240,10 +240,17 @@ TRANSITIONS: Final[tuple[Step, ...]] = (
     _step(
         "end_by_limit",
         _AT_REST,
-        {State.RECONCILING, State.ESCALATED, State.SETTLED},
+        {State.ESCALATED, State.SETTLED},
         {Actor.WORKER},
-        "A deadline, a budget or a licence ended: what is known settles, what is not is looked up or goes to a person.",
+        "A deadline or a budget ended: what is known settles, what is not goes to a person.",
         stays=True,
+    ),
+    _step(
+        "end_by_limit",
+        {State.WAITING},
+        {State.RECONCILING},
+        {Actor.WORKER},
+        "A licence ended during the wait for a repeat: what is not known is looked up.",
     ),
     _step(
         "attest",

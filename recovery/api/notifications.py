@@ -3,6 +3,7 @@
 from uuid import UUID
 
 import orjson
+import structlog
 from django.http import HttpRequest, HttpResponse
 from ninja import Router
 
@@ -13,11 +14,12 @@ from ledger.rules.payload import NotJson, parse_strict
 from ledger.rules.signatures import NOBODYS, verified
 from recovery.api.envelope import Refusal
 from recovery.notices import Contended, Message, receive
-from recovery.sealing import unseal
+from recovery.sealing import FieldKeysMissing, SealBroken, unseal
 
 router = Router(tags=["notifications"])
 LARGEST = 256 * 1024
 """Bytes."""
+log = structlog.get_logger()
 
 
 @router.post(
@@ -43,7 +45,7 @@ def notification(request: HttpRequest, endpoint: str) -> HttpResponse:
     """
     body = _body(request)
     found = _endpoint(endpoint)
-    secrets = orjson.loads(unseal(found.sealed_secrets)) if found is not None else [NOBODYS]
+    secrets = _secrets(found)
     headers = lower_cased(dict(request.headers))
     message_id = verified(secrets=secrets, headers=headers, body=body, now=database_now())
     try:
@@ -71,6 +73,18 @@ def _endpoint(text: str) -> Endpoint | None:
     except ValueError:
         return None
     return endpoint_by_id(id=id) if str(id) == text else None
+
+
+def _secrets(endpoint: Endpoint | None) -> list[str]:
+    if endpoint is None:
+        return [NOBODYS]
+    try:
+        secrets: list[str] = orjson.loads(unseal(endpoint.sealed_secrets))
+    except (FieldKeysMissing, SealBroken) as error:
+        # The owner is answered as everybody else is, and sends it again later.
+        log.error("notice_secret_sealed", endpoint=str(endpoint.id), owner=endpoint.owner, why=str(error))
+        return [NOBODYS]
+    return secrets
 
 
 def _body(request: HttpRequest) -> bytes:

@@ -9,7 +9,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from psycopg_pool import PoolTimeout
 
 from ledger.queries.clock import database_now
-from ledger.queries.health import heartbeats, overdue, pending_migrations, unsettled_everywhere
+from ledger.queries.health import heartbeats, overdue, pending_migrations, telling, unsettled_everywhere
 
 STALE = timedelta(seconds=60)
 """A reconciler that was not seen for this long is not running."""
@@ -50,4 +50,9 @@ def metrics(_request: HttpRequest) -> HttpResponse:
     seen = Gauge("ascertain_part_seen_timestamp_seconds", "When a part was last seen", ["part"], registry=registry)
     for part, at in heartbeats().items():
         seen.labels(part=part).set(at.timestamp())
+    telling_gauge = Gauge(
+        "ascertain_telling", "Events and deliveries, counted up to 1,000", ["what"], registry=registry
+    )
+    for what, count in telling().items():
+        telling_gauge.labels(what=what).set(count)
     return HttpResponse(generate_latest(registry), content_type=CONTENT_TYPE_LATEST)

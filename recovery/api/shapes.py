@@ -49,7 +49,7 @@ def operation(
         "changed_at": rfc3339(held.changed_at),
         "deadline_at": rfc3339(facts.deadline_at),
         "attempts": [_attempt(attempt) for attempt in facts.attempts],
-        "items": [_item(item, held, evidence, dialect) for item in facts.items],
+        "items": [_item(item, evidence) for item in facts.items],
         "approval": None,
         "result": result,
         "evidence": [_evidence(row) for row in evidence],
@@ -77,9 +77,7 @@ def listed(row: ListedOperation) -> dict[str, Any]:
     }
 
 
-def permit(
-    terms: Granted, *, held: Held, attempt_id: str, key: str | None, payload: Any = None
-) -> dict[str, Any]:
+def permit(terms: Granted, *, held: Held, attempt_id: str, key: str | None, payload: Any = None) -> dict[str, Any]:
     """A permit to dispatch: which attempt, with which headers, until when; of a batch, which items. `payload` is what
     to send where only a part of the batch is sent again."""
     attempt = held.facts.attempts[-1]
@@ -143,7 +141,7 @@ def _attempt(attempt: AttemptFacts) -> dict[str, Any]:
     }
 
 
-def _item(item: ItemFacts, held: Held, evidence: Sequence[EvidenceRow], dialect: Dialect) -> dict[str, Any]:
+def _item(item: ItemFacts, evidence: Sequence[EvidenceRow]) -> dict[str, Any]:
     carried = {each.attempt for each in item.attempts}
     return {
         "key": item.key,
@@ -151,11 +149,31 @@ def _item(item: ItemFacts, held: Held, evidence: Sequence[EvidenceRow], dialect:
         "verification": item.verification,
         "outcome": item.outcome,
         "licence": item.licence,
-        "decision": decision(item.decision, held=held, dialect=dialect),
+        "decision": _item_decision(item.decision),
         "attempts": [f"attempt-{number:02d}" for number in sorted(carried)],
         "evidence": [
             row.evidence_id for row in evidence if row.attempt in carried or item.key in row.detail.get("keys", ())
         ],
+    }
+
+
+def _item_decision(told: Decision | None) -> dict[str, Any] | None:
+    """What is next for an item. What the agent is told is told once, of the operation: there may be thousands of items."""
+    if told is None:
+        return None
+    return {
+        "recovery_action": told.recovery_action,
+        "failure_class": told.failure_class,
+        "effect_status": told.effect_status,
+        "retry_after_ms": told.retry_after_ms,
+        "not_before": rfc3339(told.not_before),
+        "code": told.code,
+        "field": told.field,
+        "hint": told.hint,
+        "rule": told.rule,
+        "licence": told.licence,
+        "alternatives": list(told.alternatives),
+        "retryable": told.recovery_action is Action.RETRY,
     }
 
 

@@ -130,7 +130,7 @@ def running(here: Stage, *, folder: Path, broker_url: str | None = None, include
         for program in started:
             program.start()
         until(lambda: programs.reaches_its_database(address), seconds=60, what=started[0].said)
-        until(_swept, seconds=60, what=lambda: "\n".join(program.said() for program in started))
+        until(swept, seconds=60, what=lambda: "\n".join(program.said() for program in started))
         yield address
     finally:
         for program in reversed(started):
@@ -139,6 +139,6 @@ def running(here: Stage, *, folder: Path, broker_url: str | None = None, include
             program.stop()
 
 
-def _swept() -> bool:
+def swept() -> bool:
     """Whether a worker has swept within the last seconds."""
-    return bool(execute("SELECT 1 FROM heartbeat WHERE part = 'reconciler' AND at > now() - interval '5 seconds'"))
+    return bool(execute("SELECT 1 FROM heartbeat WHERE part = 'reconciler' AND at > now() - interval '3 seconds'"))

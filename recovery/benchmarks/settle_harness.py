@@ -15,10 +15,13 @@ import random
 import threading
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Final
 from uuid import UUID
+
+import httpx2
 
 from ledger.queries.clock import database_now
 from ledger.rules.contract import parse_contract
@@ -26,12 +29,16 @@ from ledger.rules.vocabulary import Scope
 from ledger.transitions.contracts import publish_contract
 from ledger.transitions.workspace import create_token, ensure_owner, ensure_workspace
 from recovery.benchmarks.programs import HOST
-from recovery.client import Ascertain, AscertainError, Patience
+from recovery.client import Ascertain, AscertainError, GuardedOperation, Patience
 
 LAG: Final = timedelta(seconds=3)
 """What the contracts promise; the owner's longest is PROCESSING + SHOWN_LATE of settle_owner.py, and less."""
 NOBODY_LISTENS: Final = 3
 """Of a hundred first calls: they go to a port at which nobody listens."""
+DIES: Final = 3
+"""Of a hundred first calls: whoever made them dies before the report."""
+MOST_LATE: Final = 1.5
+"""Seconds after asking for a permit in which such a call is made; permits last twice as long."""
 _COMMON: Final[dict[str, Any]] = {
     "effect": "write",
     "identity": ["name"],
@@ -215,16 +222,36 @@ class Harness:
                 return 1.0
         desk = name.partition("-")[0]
         payload = payload_of(name)
-        with self._client.operation(tool=f"{desk}.create", operation_id=name, payload=payload) as operation:
-            first = name not in self._begun
+        first = name not in self._begun
+        guarded = self._client.operation(tool=f"{desk}.create", operation_id=name, payload=payload)
+        if first and self._rolls("dies", name) < DIES:
+            return self._die(name, guarded, desk=desk)
+        with guarded as operation:
             self._begun.add(name)
             if not operation.permitted and operation.operation is not None and operation.operation.state == "open":
                 operation.retry()
             if operation.permitted:
-                port = self.dead_port if first and self._nobody_listens(name) else self.owner_port
+                nobody = first and self._rolls("port", name) < NOBODY_LISTENS
+                port = self.dead_port if nobody else self.owner_port
                 operation.send("POST", f"http://{HOST}:{port}/{desk}/tickets", json=payload)
         return 0.5
 
-    def _nobody_listens(self, name: str) -> bool:
-        roll = random.Random(f"{self.seed}:port:{name}")  # noqa: S311 - made-up faults, told by a seed
-        return roll.randrange(100) < NOBODY_LISTENS
+    def _die(self, name: str, operation: GuardedOperation, *, desk: str) -> float:
+        """Record, call, and never report: all that Ascertain sees of it is a permit that lapses."""
+        began = time.monotonic()
+        operation.__enter__()
+        self._begun.add(name)
+        permit = operation.permit
+        if permit is not None and time.monotonic() < began + MOST_LATE:
+            with suppress(httpx2.HTTPError):
+                httpx2.post(
+                    f"http://{HOST}:{self.owner_port}/{desk}/tickets",
+                    json=payload_of(name),
+                    headers=permit.headers,
+                    timeout=permit.timeout,
+                    trust_env=False,
+                )
+        return 0.5
+
+    def _rolls(self, what: str, name: str) -> int:
+        return random.Random(f"{self.seed}:{what}:{name}").randrange(100)  # noqa: S311 - made-up faults, told by a seed

@@ -73,14 +73,26 @@ WRITES: Final = {
     Fault.LIMITED: 5,
     Fault.REFUSED: 4,
 }
-"""Of a hundred writes."""
+"""Of a hundred first writes of a name."""
+AGAIN: Final = {
+    Fault.NONE: 79,
+    Fault.LOST_AFTER: 5,
+    Fault.CUT: 2,
+    Fault.LATE: 3,
+    Fault.GATEWAY_AFTER: 4,
+    Fault.GATEWAY_BEFORE: 2,
+    Fault.LOST_BEFORE: 3,
+    Fault.HANGS: 1,
+    Fault.LIMITED: 1,
+}
+"""Of a hundred later ones: an owner that fails every other request would rightly be asked no more."""
 READS: Final = {
-    Fault.NONE: 82,
+    Fault.NONE: 83,
     Fault.GATEWAY_BEFORE: 6,
     Fault.LOST_BEFORE: 4,
     Fault.CUT: 2,
     Fault.HANGS: 1,
-    Fault.LIMITED: 2,
+    Fault.LIMITED: 1,
     Fault.MALFORMED: 3,
 }
 """Of a hundred lookups."""
@@ -114,7 +126,7 @@ class Owner:
     def write(self, *, desk: str, name: str, key: str | None, answer: Callable[[Fault, Answer], None]) -> None:
         """Carry a request out, or not; answer it, or not."""
         self.asked[f"{desk}/writes"] += 1
-        fault = self._fault(f"write:{name}", WRITES)
+        fault = self._fault(f"write:{name}", WRITES if f"write:{name}" not in self._came else AGAIN)
         kept = f"{desk}:{key}" if desk == "key" and key else None
         known = kept is not None and kept in self._keys
         if known and fault in (*CARRIED_OUT, Fault.REFUSED):

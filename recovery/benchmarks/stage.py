@@ -26,6 +26,8 @@ from ledger.transitions.contracts import publish_contract
 from ledger.transitions.workspace import create_token, ensure_owner, ensure_workspace
 from recovery.local.postgres import Cluster, temporary_cluster
 
+SETTINGS = {"max_connections": "200"}
+"""Of its PostgreSQL, beside those of every embedded one."""
 TOOL = "tickets.create"
 CONTRACT = {
     "contract": TOOL,
@@ -62,7 +64,7 @@ class Stage:
 @contextmanager
 def stage() -> Iterator[Stage]:
     """A fresh database with fsync on, removed afterwards. Django's connections lead there meanwhile."""
-    with temporary_cluster(Path(settings.BASE_DIR), settings={"max_connections": "200"}) as cluster:
+    with temporary_cluster(Path(settings.BASE_DIR), settings=SETTINGS) as cluster:
         app_url = cluster.url("ascertain_app", "ascertain")
         _point("default", app_url)
         _point("owner", cluster.url("ascertain_owner", "ascertain"))

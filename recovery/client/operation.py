@@ -69,6 +69,13 @@ class OperationCore:
         return self._conversation.permit
 
     @property
+    def part(self) -> Any:
+        """Of a batch that is sent again in part: what to send now, in place of what the operation began with. None: the
+        payload as it is. Looking at it hands nothing out."""
+        permit = self._conversation.permit
+        return permit.payload if permit is not None else None
+
+    @property
     def permitted(self) -> bool:
         """A call may be made now."""
         return self._conversation.permit is not None and not self._conversation.spent

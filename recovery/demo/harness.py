@@ -73,6 +73,7 @@ def calls(dice: random.Random) -> Iterator[Call]:
         (_booking, 4),
         (_customer, 4),
         (_invoice, 1),
+        (_import, 3),
     )
     kinds, weights = zip(*makers, strict=True)
     while True:
@@ -113,13 +114,18 @@ def _follow(op: GuardedOperation, call: Call, *, owner_url: str) -> None:
         elif decision.recovery_action in ("reconcile", "wait", "verify"):
             if op.wait(max(until - time.monotonic(), 0)).state != "open":
                 return
-            _pause(op, until)
-            op.retry()
-        elif decision.recovery_action == "retry":
-            _pause(op, until)
-            op.retry()
+            payload = _next(op, payload, until)
+        elif decision.recovery_action in ("retry", "recover_items"):
+            payload = _next(op, payload, until)
         else:
             return
+
+
+def _next(op: GuardedOperation, payload: dict[str, Any], until: float) -> dict[str, Any]:
+    """Ask for the next permit; of a batch it says which part is to be sent."""
+    _pause(op, until)
+    op.retry()
+    return payload if op.part is None else dict(op.part)
 
 
 def _pause(op: GuardedOperation, until: float) -> None:
@@ -165,6 +171,14 @@ def _customer(dice: random.Random, mark: str) -> Call:
 def _invoice(dice: random.Random, mark: str) -> Call:
     payload = {"invoice": f"i-{mark}", "customer": _customer_id(dice), "total_cents": dice.randrange(1_000, 90_000)}
     return _call("invoices.send", f"invoice:send:i-{mark}", payload, "/invoices", referenced=True)
+
+
+def _import(dice: random.Random, mark: str) -> Call:
+    tickets = [
+        {"ref": f"imp-{mark}-{number}", "customer": _customer_id(dice), "title": dice.choice(_TITLES)}
+        for number in range(1, dice.randrange(4, 9))
+    ]
+    return _call("tickets.import", f"tickets:import:{mark}", {"tickets": tickets}, "/imports")
 
 
 def _call(

@@ -9,6 +9,7 @@
 | `POST /refunds`                       | no key: each request makes another refund                            |
 | `GET /refunds/by-reference/{ref}`     | authoritative, up to 2 s behind                                      |
 | `POST /bookings`, `…/by-reference/…`  | a slot is given once: 409 `SLOT_TAKEN`                               |
+| `POST /imports`, `…/by-reference/…`   | many tickets in one call, each by itself: some are answered 429      |
 | `GET /customers/{id}`                 | a read                                                               |
 | `POST /invoices`                      | taken, but `GET /invoices/by-reference/…` never answers better than 503 |
 
@@ -41,6 +42,8 @@ MISFORTUNES: dict[str, float] = {
 }
 """The chance of each for one dispatched call; the rest goes well."""
 
+TOO_MANY = 0.15
+"""The chance that one ticket of an import is refused for now."""
 LOOKUP_TROUBLE = 0.05
 """The chance that a lookup answers 503."""
 
@@ -148,6 +151,8 @@ class Owner:
                 return self._refund(body)
             case "bookings":
                 return self._booking(body)
+            case "imports":
+                return 200, {"results": [self._imported(ticket) for ticket in body["tickets"]]}
             case "invoices":
                 made = self._store.make(kind=kind, reference=str(body.get("reference")), body=body)
                 return 202, {**(made or {}), "state": "queued"}
@@ -177,6 +182,14 @@ class Owner:
             return 403, {"code": "ABOVE_LIMIT", "message": "This credential may not refund so much."}
         made = self._store.make(kind="refunds", reference=str(body["reference"]), body={**body, "state": "paid"})
         return 201, made or {}
+
+    def _imported(self, ticket: dict[str, Any]) -> dict[str, Any]:
+        with self._lock:
+            refused = not self._calm and self._dice.random() < TOO_MANY
+        if refused:
+            return {"id": ticket["ref"], "status": 429, "code": "SLOW_DOWN"}
+        self._store.make(kind="imports", reference=ticket["ref"], body=ticket)
+        return {"id": ticket["ref"], "status": 201}
 
     def _booking(self, body: dict[str, Any]) -> Answer:
         booked = {**body, "state": "booked"}

@@ -67,7 +67,8 @@ def celery_settings(*, url: str) -> dict[str, Any]:
     - libpq reads further options (`sslmode`, …) from its own variables (PGSSLMODE, …): `pgmq` drops them from a URL;
     - no long polls: one holds a lock on the queue's table for as long as it waits (10 s), and each process that sends
       its first task wants to put the notify trigger there. The notification wakes the worker instead, within
-      milliseconds, and a lost one costs `polling_interval` seconds.
+      milliseconds. A worker that has taken as much as it may waits for `polling_interval` before it takes more, whatever
+      it finished meanwhile: with a second, a node would do two tasks a second (seen).
     """
     if not is_pgmq(url=url):
         return {"broker_url": url}
@@ -78,7 +79,7 @@ def celery_settings(*, url: str) -> dict[str, Any]:
             "init_extension": False,
             "use_notify": True,
             "wait_time_seconds": 0,
-            "polling_interval": 1.0,
+            "polling_interval": 0.05,
             "pool_size": 2,
         },
     }

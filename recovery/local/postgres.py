@@ -167,6 +167,33 @@ def temporary_cluster(root: Path, *, settings: Mapping[str, str] = MappingProxyT
         shutil.rmtree(folder, ignore_errors=True)
 
 
+def crash(cluster: Cluster) -> None:
+    """Stop a server that we started at once, as a power cut would (SIGQUIT, `stop -m immediate`). For tests of crashes."""
+    if cluster.process is not None:
+        cluster.process.send_signal(signal.SIGQUIT)
+        cluster.process.wait(timeout=20)
+
+
+def start_again(root: Path, *, cluster: Cluster, settings: Mapping[str, str] = MappingProxyType({})) -> None:
+    """Start a temporary cluster's server again after it ended, on the same port; it replays its log. Main thread only.
+
+    Raises LocalError, also when another program has the port by now.
+    """
+    where, home = place(root), Path(cluster.address.state)
+    lock = wait_lock(home / "lock")  # the last of its processes may still be ending
+    try:
+        started = _make_and_start(where, home, lock=lock, say=lambda _: None, settings=settings, may_create=True)
+    finally:
+        release(lock)
+    cluster.process = started.process
+    if started.address != cluster.address:
+        raise LocalError(
+            happened=f"Port {cluster.address.port} of the database was taken while it was down.",
+            safe="Its data is whole; it now runs on another port.",
+            do="Run it again.",
+        )
+
+
 def _make_and_start(
     where: Place,
     home: Path,

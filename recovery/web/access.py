@@ -17,14 +17,16 @@ from urllib.parse import urlencode, urlsplit
 from django.contrib.auth import authenticate, login, logout
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import render
+from django.utils import timezone
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_post_parameters
-from django.views.decorators.http import require_GET, require_http_methods, require_POST
+from django.views.decorators.http import require_http_methods, require_POST
 
-from ledger.queries.access import Seat, seats
+from ledger.queries.access import Seat, seats, visitor
 from ledger.queries.people import names_with_role
 from ledger.rules.vocabulary import Role
+from recovery.web.moments import zone_of
 from recovery.web.sentences import ROLES
 
 P = ParamSpec("P")
@@ -36,9 +38,6 @@ DECIDES = frozenset({Role.OPERATOR, Role.ADMIN})
 """Who may answer what happened, and ask for another look."""
 READS_PAYLOADS = frozenset({Role.OPERATOR, Role.ADMIN, Role.APPROVER, Role.AUDITOR})
 """Who sees payloads, redacted by the contract."""
-THEMES = ("system", "light", "dark")
-PREFERENCE_SECONDS = 400 * 24 * 3600
-"""How long a browser keeps a person's choice of theme and keys: the longest that browsers allow."""
 
 
 def seated(
@@ -57,7 +56,9 @@ def seated(
         def checked(request: HttpRequest, *args: P.args, **kwargs: P.kwargs) -> HttpResponse:
             if not request.user.is_authenticated:
                 return _to_sign_in(request)
-            mine = seats(person_id=int(request.user.pk))
+            who = visitor(person_id=int(request.user.pk))
+            request.preference = who.preference  # type: ignore[attr-defined]  # the layout reads it
+            mine = who.seats
             if not mine:
                 return no_seat(request)
             wanted = request.session.get("workspace")
@@ -66,7 +67,8 @@ def seated(
                 return missing_role(request, seat=seat, roles=roles)
             request.seats = mine  # type: ignore[attr-defined]  # the layout's workspace menu reads them
             request.seat = seat  # type: ignore[attr-defined]
-            return view(request, seat, *args, **kwargs)
+            with timezone.override(zone_of(who.preference.zone)):
+                return view(request, seat, *args, **kwargs)
 
         return cast("Routed[P]", checked)
 
@@ -78,7 +80,7 @@ def seated(
 @require_http_methods(["GET", "POST"])
 def sign_in(request: HttpRequest) -> HttpResponse:
     """Signs a person in and takes them where they were going."""
-    onward = _safe_next(request)
+    onward = safe_next(request)
     if request.user.is_authenticated and request.method == "GET":
         return HttpResponseRedirect(onward)
     username, wrong = "", ""
@@ -88,7 +90,7 @@ def sign_in(request: HttpRequest) -> HttpResponse:
         person = authenticate(request, username=username, password=password)
         if person is not None:
             login(request, person)
-            return _see_other(onward)
+            return see_other(onward)
         wrong = "That name and password do not belong together. Passwords tell capitals apart."
     context = {"username": username, "wrong": wrong, "next": onward if onward != HOME else ""}
     return render(request, "sign_in.html", context, status=422 if wrong else 200)
@@ -98,7 +100,7 @@ def sign_in(request: HttpRequest) -> HttpResponse:
 def sign_out(request: HttpRequest) -> HttpResponse:
     """Ends the session. POST only, so that no link can do it."""
     logout(request)
-    return _see_other("/sign-in/")
+    return see_other("/sign-in/")
 
 
 @require_POST
@@ -110,25 +112,7 @@ def take_seat(request: HttpRequest, seat: Seat) -> HttpResponse:
         request.session["workspace"] = wanted
     elif wanted != str(seat.workspace_id):
         raise Http404
-    return _see_other(HOME)
-
-
-@require_POST
-def preferences(request: HttpRequest) -> HttpResponse:
-    """Keeps this browser's theme, and whether single keys do anything."""
-    response = _see_other(_safe_next(request))
-    theme, keys = request.POST.get("theme"), request.POST.get("keys")
-    if theme in THEMES:
-        response.set_cookie("theme", theme, max_age=PREFERENCE_SECONDS, samesite="Lax")
-    if keys in ("on", "off"):
-        response.set_cookie("single_keys", keys, max_age=PREFERENCE_SECONDS, samesite="Lax")
-    return response
-
-
-@require_GET
-def home(_request: HttpRequest) -> HttpResponse:
-    """`/` is the queue until there is a page of one's own work."""
-    return HttpResponseRedirect(HOME)
+    return see_other(HOME)
 
 
 def missing_role(request: HttpRequest, *, seat: Seat, roles: tuple[Role, ...]) -> HttpResponse:
@@ -162,28 +146,30 @@ def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:  # no
     return render(request, "404.html", status=404)
 
 
+def safe_next(request: HttpRequest, *, otherwise: str = HOME) -> str:
+    """The address of ours that a form or a link asks to go on to."""
+    wanted = request.POST.get("next") or request.GET.get("next") or otherwise
+    allowed = url_has_allowed_host_and_scheme(
+        wanted, allowed_hosts={request.get_host()}, require_https=request.is_secure()
+    )
+    return str(wanted) if allowed and wanted.startswith("/") else otherwise
+
+
+def see_other(to: str) -> HttpResponse:
+    """A redirect after a POST: a reload of where it leads repeats nothing."""
+    response = HttpResponseRedirect(to)
+    response.status_code = 303
+    return response
+
+
 def _to_sign_in(request: HttpRequest) -> HttpResponse:
     if request.headers.get("HX-Request") or request.headers.get("X-Live"):
         return HttpResponse("You are signed out.", status=401, content_type="text/plain; charset=utf-8")
     here = request.get_full_path() if request.method == "GET" else request.META.get("HTTP_REFERER", "")
     query = "" if here in ("", HOME) else f"?{_query(here)}"
-    return _see_other(f"/sign-in/{query}")
+    return see_other(f"/sign-in/{query}")
 
 
 def _query(here: str) -> str:
     parts = urlsplit(here)
     return urlencode({"next": f"{parts.path}?{parts.query}" if parts.query else parts.path})
-
-
-def _safe_next(request: HttpRequest) -> str:
-    wanted = request.POST.get("next") or request.GET.get("next") or HOME
-    allowed = url_has_allowed_host_and_scheme(
-        wanted, allowed_hosts={request.get_host()}, require_https=request.is_secure()
-    )
-    return str(wanted) if allowed and wanted.startswith("/") else HOME
-
-
-def _see_other(to: str) -> HttpResponse:
-    response = HttpResponseRedirect(to)
-    response.status_code = 303
-    return response

@@ -30,8 +30,8 @@ class Typed:
 
 def read_answer(post: QueryDict) -> Typed:
     """The typed answer, with a sentence beside each field that cannot be recorded."""
-    reason = _clean(post.get("reason", "")).strip()
-    link = _clean(post.get("evidence_url", "")).strip()
+    reason = cleaned(post.get("reason", "")).strip()
+    link = cleaned(post.get("evidence_url", "")).strip()
     answer, version = post.get("answer", ""), post.get("version", "")
     wrong_reason = wrong_link = ""
     if not reason and not link:
@@ -55,7 +55,7 @@ def is_link(text: str) -> bool:
     return bool(text) and not _wrong_with(text)
 
 
-def _clean(text: str) -> str:
+def cleaned(text: str) -> str:
     """Without NUL, which the database cannot hold, and without half surrogates, which no text may have."""
     return text.replace("\x00", "").encode("utf-8", "ignore").decode("utf-8")
 

@@ -1,4 +1,4 @@
-"""How is a time shown to a person? Relative in words, absolute with its zone in the title.
+"""How is a time shown to a person? Relative in words, absolute in their zone, with its name, in the title.
 
 | shape | past              | future        | used for                   |
 | ----- | ----------------- | ------------- | -------------------------- |
@@ -12,7 +12,10 @@
 
 from datetime import UTC, datetime
 from enum import StrEnum
+from functools import cache
+from zoneinfo import ZoneInfo, available_timezones
 
+from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
@@ -38,9 +41,36 @@ def moment(*, at: datetime, now: datetime, shape: Shape = Shape.AGO) -> SafeStri
 
 
 def absolute(at: datetime) -> str:
-    """`1 Dec 2026, 12:04:31 UTC`."""
-    utc = at.astimezone(UTC)
-    return f"{utc.day} {utc:%b %Y, %H:%M:%S} UTC"
+    """`1 Dec 2026, 12:04:31 UTC`, in the zone of the person who looks (recovery/web/access.py sets it)."""
+    local = at.astimezone(timezone.get_current_timezone())
+    return f"{local.day} {local:%b %Y, %H:%M:%S} {_name(local)}"
+
+
+def clock(at: datetime) -> SafeString:
+    """A `<time>` element that shows the time of day alone, in the person's zone."""
+    local = at.astimezone(timezone.get_current_timezone())
+    return format_html(
+        '<time datetime="{}" title="{}" data-shape="clock">{}</time>',
+        at.astimezone(UTC).isoformat(),
+        absolute(at),
+        f"{local:%H:%M:%S}",
+    )
+
+
+def zone_of(name: str) -> ZoneInfo:
+    """The zone of a preference. Empty, the browser's, is UTC here: only the browser knows it (static/console.js)."""
+    return ZoneInfo(name) if name and is_zone(name) else ZoneInfo("UTC")
+
+
+def is_zone(name: str) -> bool:
+    """Whether the machine knows an IANA zone of this name."""
+    return name in zone_names()
+
+
+@cache
+def zone_names() -> frozenset[str]:
+    """Every zone that a person may choose."""
+    return frozenset(available_timezones())
 
 
 def relative(*, at: datetime, now: datetime, shape: Shape) -> str:
@@ -65,3 +95,9 @@ def length(seconds: int) -> str:
     if seconds < 48 * 3600:
         return f"{seconds // 3600} h"
     return f"{seconds // 86400} d"
+
+
+def _name(local: datetime) -> str:
+    """`CET`; a zone without letters of its own is `UTC+03`."""
+    name = local.tzname() or "UTC"
+    return f"UTC{name}" if name[0] in "+-" else name

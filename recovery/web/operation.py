@@ -1,5 +1,6 @@
 """One operation: what we know of it and what we don't, what a person may say, and its history in words."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from uuid import UUID
 
@@ -11,14 +12,20 @@ from django.views.decorators.http import require_GET, require_http_methods
 
 from ledger.errors import sentence
 from ledger.queries.access import Seat
+from ledger.queries.desk import Desk, whole_desk
 from ledger.queries.facts import Held, held, holder_of
-from ledger.queries.operations import journal_of
-from ledger.rules.resolutions import Offer, offers
+from ledger.queries.operations import evidence_of, journal_of
+from ledger.rules.desk import Subject
+from ledger.rules.resolutions import Answer, Offer, item_offer, offers
 from ledger.rules.vocabulary import State
+from ledger.transitions.desk import look
+from ledger.transitions.item_answers import attest_items, first_item_answers
 from ledger.transitions.person import FirstSignature, Signer, attest, first_signature
 from ledger.transitions.schedule import look_again
 from recovery.web.access import DECIDES, missing_role, seated
+from recovery.web.desk import desk_view
 from recovery.web.forms import Typed, read_answer
+from recovery.web.items import items_view, read_item_answers
 from recovery.web.operation_view import Notice, decide_card, lines_of, operation_view
 from recovery.web.sentences import ANSWERS, STATES
 
@@ -37,15 +44,18 @@ class Found:
 @seated()
 def operation(request: HttpRequest, seat: Seat, id: UUID) -> HttpResponse:
     """The page of one operation."""
-    return _page(request, seat, _find(seat, id))
+    found = _find(seat, id)
+    _looks(request, seat, id)
+    return _page(request, seat, found)
 
 
 @require_GET
 @seated()
 def operation_live(request: HttpRequest, seat: Seat, id: UUID) -> HttpResponse:
-    """The page's moving parts, or 304 when the operation is still at the version that the page shows."""
+    """The page's moving parts, or 304 when the operation and its desk still are what the page shows."""
     found = _find(seat, id)
-    etag = f'"{found.held.facts.version}"'
+    _looks(request, seat, id)
+    etag = f'"{found.held.facts.version}.{_desk(request, seat, id).mark}"'
     if request.headers.get("If-None-Match") == etag:
         return HttpResponseNotModified(headers={"ETag": etag})
     response = _page(request, seat, found, template="operation.html#operation")
@@ -97,6 +107,55 @@ def operation_answer(request: HttpRequest, seat: Seat, id: UUID) -> HttpResponse
 
 @require_http_methods(["GET", "POST"])
 @seated()
+def operation_items(request: HttpRequest, seat: Seat, id: UUID) -> HttpResponse:
+    """Records what a person says of single items of a batch, if the operation still is what they saw."""
+    found = _find(seat, id)
+    if request.method == "GET":
+        return HttpResponseRedirect(f"/operations/{id}/")
+    if not seat.roles.intersection(DECIDES):
+        return missing_role(request, seat=seat, roles=tuple(sorted(DECIDES)))
+    typed = read_answer(request.POST)
+    answers = read_item_answers(request.POST, held=found.held)
+    if typed.version != found.held.facts.version:
+        return _lost(request, seat, found, typed)
+    offer = item_offer(facts=found.held.facts)
+    if not offer.allowed:
+        return _again(request, seat, found, typed, status=409, text=offer.why_not, of_items=answers)
+    if offer.open and not answers:
+        text = "Choose an answer for at least one item."
+        return _again(request, seat, found, typed, status=422, text=text, of_items=answers)
+    if typed.is_wrong:
+        return _again(request, seat, found, typed, status=422, text="Nothing was recorded yet.", of_items=answers)
+    signer = Signer(id=int(request.user.pk or 0), username=request.user.get_username())
+    waiting = found.waiting
+    signs = waiting if waiting is not None and waiting.person_id != signer.id else None
+    if signs is not None and first_item_answers(id=id) != answers:
+        signs = None  # another answer takes the first one's place, and waits for its own second person
+    try:
+        version = attest_items(
+            held=found.held,
+            signer=signer,
+            answers=answers,
+            reason=typed.reason,
+            evidence_url=typed.evidence_url,
+            expected_version=typed.version,
+            signs=signs,
+        )
+    except ValueError as error:
+        return _again(request, seat, found, typed, status=409, text=str(error), of_items=answers)
+    except IntegrityError as error:
+        return _again(request, seat, _find(seat, id), typed, status=409, text=sentence(error), of_items=answers)
+    if version is None:
+        return _lost(request, seat, _find(seat, id), typed)
+    fresh = _find(seat, id)
+    waits = fresh.held.awaits_signature is not None
+    count = f"{len(answers)} item{'s' if len(answers) != 1 else ''}"
+    text = f"Recorded for {count}." if answers else "Recorded: it is closed as its items say."
+    return _done(request, seat, id, text + (" It counts once a second person signs it." if waits else ""))
+
+
+@require_http_methods(["GET", "POST"])
+@seated()
 def operation_look_again(request: HttpRequest, seat: Seat, id: UUID) -> HttpResponse:
     """Has the owner asked now rather than at the next interval."""
     found = _find(seat, id)
@@ -128,6 +187,23 @@ def _find(seat: Seat, id: UUID) -> Found:
     )
 
 
+def _looks(request: HttpRequest, seat: Seat, id: UUID) -> None:
+    look(
+        subject=Subject(workspace_id=seat.workspace_id, operation=id),
+        person_id=int(request.user.pk or 0),
+        acts=bool(seat.roles & DECIDES),
+    )
+
+
+def _desk(request: HttpRequest, seat: Seat, id: UUID) -> Desk:
+    found = whole_desk(
+        subject=Subject(workspace_id=seat.workspace_id, operation=id), person_id=int(request.user.pk or 0)
+    )
+    if found is None:
+        raise Http404
+    return found
+
+
 def _page(
     request: HttpRequest,
     seat: Seat,
@@ -137,6 +213,7 @@ def _page(
     typed: Typed | None = None,
     notice: Notice | None = None,
     status: int = 200,
+    of_items: Mapping[str, Answer] | None = None,
 ) -> HttpResponse:
     view = operation_view(held=found.held, seat=seat, holder=found.holder)
     card = decide_card(
@@ -148,7 +225,31 @@ def _page(
         typed=typed,
         holder=found.holder,
     )
-    context = {"seat": seat, "op": view, "card": card, "notice": notice, "typed": typed}
+    items = items_view(
+        held=found.held,
+        evidence=evidence_of(id=found.held.id) if found.held.facts.items else (),
+        seat=seat,
+        person_id=int(request.user.pk or 0),
+        waiting=found.waiting,
+        typed=typed if of_items is not None else None,
+        chosen=of_items or {},
+    )
+    desk = _desk(request, seat, found.held.id)
+    context = {
+        "seat": seat,
+        "op": view,
+        "card": card,
+        "items": items,
+        "notice": notice,
+        "typed": typed,
+        "mark": f"{found.held.facts.version}.{desk.mark}",
+        "desk": desk_view(
+            found=desk,
+            seat=seat,
+            person_id=int(request.user.pk or 0),
+            subject=Subject(workspace_id=seat.workspace_id, operation=found.held.id),
+        ),
+    }
     return render(request, template, context, status=status)
 
 
@@ -163,13 +264,22 @@ def _done(request: HttpRequest, seat: Seat, id: UUID, text: str) -> HttpResponse
     return response
 
 
-def _again(request: HttpRequest, seat: Seat, found: Found, typed: Typed, *, status: int, text: str) -> HttpResponse:
+def _again(
+    request: HttpRequest,
+    seat: Seat,
+    found: Found,
+    typed: Typed,
+    *,
+    status: int,
+    text: str,
+    of_items: Mapping[str, Answer] | None = None,
+) -> HttpResponse:
     """The page again with what was typed, saying why nothing was recorded."""
     notice = Notice(tone="red", icon="exclamation-triangle", title=text, lines=())
     template = "operation.html#operation" if request.htmx else "operation.html"  # type: ignore[attr-defined]
     # The version that the person saw no longer matters: what they see now is the newest.
     typed = replace(typed, version=found.held.facts.version)
-    return _page(request, seat, found, template=template, typed=typed, notice=notice, status=status)
+    return _page(request, seat, found, template=template, typed=typed, notice=notice, status=status, of_items=of_items)
 
 
 def _lost(request: HttpRequest, seat: Seat, found: Found, typed: Typed) -> HttpResponse:

@@ -1,74 +1,60 @@
 """The queue: what is unresolved, why it is here, and what happens next by itself."""
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, Final
 from urllib.parse import urlencode
 from uuid import UUID
 
-from django.http import HttpRequest, HttpResponse, HttpResponseNotModified
+from django.http import HttpRequest, HttpResponse, HttpResponseNotModified, HttpResponseRedirect
 from django.shortcuts import render
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.views.decorators.http import require_GET
+from django_htmx.http import HttpResponseClientRedirect
 
+from ledger.database import TookTooLong, within
 from ledger.queries.access import Seat
-from ledger.queries.clock import database_now
-from ledger.queries.filters import Cursor, CursorInvalid, Filter, FilterInvalid, parse_cursor, parse_filter
-from ledger.queries.health import heartbeats
-from ledger.queries.operations import (
-    ListedOperation,
-    OperationPage,
-    oldest_unsettled,
-    operation_page,
-    tools_with_unsettled,
-    unsettled_counts,
-)
-from ledger.queries.watched_operations import watched_operations
-from ledger.rules.vocabulary import State
-from recovery.web.access import seated
+from ledger.queries.filters import Cursor, CursorInvalid, Filter, parse_cursor, read_filter
+from ledger.queries.operation_groups import LOOKED_AT, Grouping, Groups, operation_groups
+from ledger.queries.operations import OperationPage, listed_operations, operation_named, operation_page
+from ledger.queries.queue_counts import QueueCounts, queue_counts
+from ledger.queries.saved_views import View, saved_views
+from ledger.queries.watched_operations import newer_operations, watched_operations
+from ledger.rules.filters import QUALIFIERS, Problem
+from recovery.web.access import DECIDES, seated
 from recovery.web.moments import Shape, absolute, moment
-from recovery.web.sentences import Look, look_of, under_state, why_here
+from recovery.web.queue_peek import Peek, peek_of
+from recovery.web.queue_rows import GroupRow, Row, group_row_of, row_of
 
 PAGE = 50
 COUNTED = 1000
 """Counts stop here and are shown as 1,000+: an exact large number is worth no slow page."""
+PATIENCE_MS = 2000
+"""So long may the database think about one question of this page."""
 STALE = timedelta(seconds=60)
 """A reconciler that has not been seen for so long is not feeding this page."""
-HELD_BACK = "POSSIBLE_DUPLICATE"
+LONGEST = 800
 UNRESOLVED = "is:unresolved"
-VIEWS = (
-    ("All unresolved", UNRESOLVED, None),
-    ("Unknown", "is:unresolved effect:unknown", None),
-    ("Waiting for a person", "state:escalated", State.ESCALATED),
-    ("Blocked", "state:blocked", State.BLOCKED),
-    ("Settled", "is:settled", None),
+AWAKE = "is:unresolved -is:snoozed"
+"""What the queue shows when nothing else is asked."""
+VIEWS: Final = (
+    ("Unresolved", AWAKE, True),
+    ("Mine", "is:unresolved is:mine", True),
+    ("Unclaimed", "is:unresolved is:unclaimed -is:snoozed", True),
+    ("Breaching", "is:breaching", True),
+    ("Waiting for a person", "state:escalated", True),
+    ("Blocked", "state:blocked", True),
+    ("Unknown", "is:unresolved effect:unknown", True),
+    ("Partial", "is:unresolved effect:partial", True),
+    ("Verification failed", "is:unresolved verification:failed,unavailable", True),
+    ("Snoozed", "is:unresolved is:snoozed", True),
+    ("Settled", "is:settled", False),
 )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
-    """One operation as the list shows it."""
-
-    key: str
-    """Its uuid without dashes: the row's element id, and what polling names it by."""
-    version: int
-    href: str
-    look: Look
-    under: str
-    tool: str
-    operation_id: str
-    why: str
-    opened: SafeString
-    due: SafeString | str
-    is_late: bool
-    next: SafeString | str
-    next_under: str
-    awaits_signature: bool
-    matches: bool = True
-    """False: it is still on the screen but has left this view."""
+"""Name, filter, and whether it is counted."""
+_TOTAL = "total"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,6 +65,7 @@ class Tab:
     href: str
     current: bool
     count: str
+    saved: View | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,6 +75,8 @@ class Scope:
     unresolved: str
     tools: str
     oldest: SafeString | None
+    mine: str
+    snoozed: str
     as_of: SafeString
     is_empty: bool
     fed: bool
@@ -95,50 +84,57 @@ class Scope:
     """When the reconciler was last seen; None when it never was."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wrong:
+    """A word of the filter that is not understood, and where it stands."""
+
+    before: str
+    """The text in front of it: the sentence stands under the word."""
+    token: str
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What the address asks for."""
+
+    text: str
+    filter: Filter
+    problems: tuple[Problem, ...]
+    by: Grouping
+    after: Cursor | None
+    before: Cursor | None
+    stale_cursor: bool
+
+    def address(self, **besides: str) -> str:
+        """The queue's address for the same filter and grouping."""
+        asked = {} if self.text == AWAKE else {"q": self.text}
+        grouped = {"group": self.by.value} if self.by is not Grouping.FLAT else {}
+        query = urlencode({**asked, **grouped, **{name: value for name, value in besides.items() if value}})
+        return f"/queue/?{query}" if query else "/queue/"
+
+
 @require_GET
 @seated()
 def queue(request: HttpRequest, seat: Seat) -> HttpResponse:
-    """The list, filtered and paged by the address alone."""
-    text = request.GET.get("q", UNRESOLVED).replace("\x00", "")[:400].strip()
-    wrong: FilterInvalid | None = None
-    stale_cursor = False
-    after: Cursor | None = None
-    wanted = Filter()
+    """The list, filtered, grouped and paged by the address alone. A pasted id opens its operation."""
+    me = int(request.user.pk or 0)
+    views = saved_views(workspace_id=seat.workspace_id, person_id=me)
+    asked = _asked(request, me=me, views=views)
+    if named := _pasted(seat, asked):
+        to = f"/operations/{named}/"
+        return HttpResponseClientRedirect(to) if request.htmx else HttpResponseRedirect(to)  # type: ignore[attr-defined]
+    page: OperationPage | Groups | None = None
+    counts: QueueCounts | None = None
     try:
-        wanted = parse_filter(text)
-    except FilterInvalid as error:
-        wrong = error
-    if given := request.GET.get("after"):
-        try:
-            after = parse_cursor(given)
-        except CursorInvalid:
-            stale_cursor = True
-    page = None if wrong else operation_page(workspace_id=seat.workspace_id, filter=wanted, limit=PAGE, after=after)
-    counts = unsettled_counts(workspace_id=seat.workspace_id, most=COUNTED)
-    beats = heartbeats()
-    scope = _scope(seat=seat, counts=counts, page=page, beats=beats)
-    rows = tuple(_row(item, now=page.as_of) for item in page.items) if page else ()
-    context: dict[str, Any] = {
-        "seat": seat,
-        "scope": scope,
-        "rows": rows,
-        "tabs": _tabs(text, counts),
-        "q": text,
-        "is_default": text == UNRESOLVED,
-        "wrong": wrong,
-        "stale_cursor": stale_cursor,
-        "empty": "" if rows or wrong else _empty(scope, text, after),
-        "first_page": f"/queue/?{urlencode({'q': text})}" if after else "",
-        "next_page": (
-            f"/queue/?{urlencode({'q': text, 'after': page.next_cursor})}" if page and page.next_cursor else ""
-        ),
-        "here": f"/queue/?{urlencode({'q': text})}",
-        "live": ""
-        if wrong
-        else f"/queue/live/?{urlencode({'q': text, **({'after': given} if after and given else {})})}",
-    }
-    template = "queue.html#list" if request.htmx and not request.htmx.history_restore_request else "queue.html"  # type: ignore[attr-defined]
-    return render(request, template, context)
+        with within(milliseconds=PATIENCE_MS):
+            page = _found(seat, asked)
+            counts = _counts(seat, me)
+    except TookTooLong:
+        page, counts = None, _counts_alone(seat, me)
+    context = _context(request, seat, asked, page=page, counts=counts, views=views, me=me)
+    whole = not request.htmx or request.htmx.history_restore_request  # type: ignore[attr-defined]
+    return render(request, "queue.html" if whole else "queue.html#list", context, status=200 if page else 422)
 
 
 @require_GET
@@ -146,56 +142,216 @@ def queue(request: HttpRequest, seat: Seat) -> HttpResponse:
 def queue_live(request: HttpRequest, seat: Seat) -> HttpResponse:
     """What has changed since the rows on the screen were drawn: those rows anew, and how many wait to be loaded.
 
-    `shown` lists the rows as `<uuid hex>.<version>`. 304 when the answer's ETag is the one given.
+    `shown` lists the rows as `<key>.<mark>`. 304 when the answer's ETag is the one given.
     """
+    me = int(request.user.pk or 0)
+    asked = _asked(request, me=me, views=())
     shown = _shown(request.GET.get("shown", ""))
+    rows: tuple[Row, ...] | tuple[GroupRow, ...]
     try:
-        wanted = parse_filter(request.GET.get("q", UNRESOLVED).replace("\x00", "")[:400])
-        after = parse_cursor(request.GET["after"]) if request.GET.get("after") else None
-    except (FilterInvalid, CursorInvalid):
-        return HttpResponse("This view cannot be read; open the queue again.", status=400, content_type="text/plain")
-    page = operation_page(workspace_id=seat.workspace_id, filter=wanted, limit=PAGE, after=after)
-    watched = watched_operations(workspace_id=seat.workspace_id, ids=tuple(shown), filter=wanted)
-    counts = unsettled_counts(workspace_id=seat.workspace_id, most=COUNTED)
-    beats = heartbeats()
-    newer = _newer(page, watched=[one.row for one in watched]) if after is None else ()
-    scope = _scope(seat=seat, counts=counts, page=page, beats=beats)
+        with within(milliseconds=PATIENCE_MS):
+            counts = _counts(seat, me)
+            if asked.by is Grouping.FLAT:
+                newer, now_there, rows = _moved_rows(request, seat, asked, shown, counts=counts, me=me)
+            else:
+                newer, now_there, rows = _moved_groups(seat, asked, shown, me=me)
+    except TookTooLong:
+        return HttpResponse("This view takes too long to look at.", status=503, content_type="text/plain")
+    scope = _scope(counts)
     etag = _etag(
-        [f"{one.row.id.hex}.{one.row.version}.{one.matches}" for one in watched],
-        [row.id.hex for row in newer],
-        [f"{state}={count}" for state, count in sorted(counts.items())],
+        [f"{key}.{mark}" for key, mark in now_there.items()],
+        newer,
+        [f"{name}={count}" for name, count in counts.views.items()],
         [str(scope.fed), scope.tools],
     )
     if request.headers.get("If-None-Match") == etag:
         return HttpResponseNotModified(headers={"ETag": etag})
-    changed = tuple(
-        _row(one.row, now=page.as_of, matches=one.matches)
-        for one in watched
-        if shown[one.row.id] != one.row.version or not one.matches
-    )
     context = {
         "scope": scope,
-        "rows": changed,
-        "newer": len(newer),
-        "more": len(newer) == PAGE,
-        "tabs": _tabs(request.GET.get("q", UNRESOLVED), counts),
+        "tabs": _tabs(asked, counts),
+        "rows" if asked.by is Grouping.FLAT else "groups": rows,
+        "newer": min(len(newer), PAGE),
+        "more": len(newer) > PAGE,
+        "gone": ",".join(key for key in shown if key not in now_there),
+        "acts": bool(seat.roles & DECIDES),
+        "by": asked.by.value,
     }
     response = render(request, "queue.html#live", context)
     response["ETag"] = etag
     return response
 
 
-def _scope(*, seat: Seat, counts: dict[State, int], page: OperationPage | None, beats: dict[str, datetime]) -> Scope:
-    now = page.as_of if page else database_now()
-    total = sum(counts.values())
-    capped = any(count >= COUNTED for count in counts.values())
-    tools = tools_with_unsettled(workspace_id=seat.workspace_id) if total else 0
-    oldest = oldest_unsettled(workspace_id=seat.workspace_id) if total else None
-    last = beats.get("reconciler")
+def _asked(request: HttpRequest, *, me: int, views: Sequence[View]) -> Asked:
+    given, grouping = request.GET.get("q"), request.GET.get("group", "")
+    saved = next((view for view in views if str(view.id) == request.GET.get("view")), None)
+    if saved is not None and given is None:
+        given, grouping = saved.query, saved.grouping.value
+    text = " ".join((AWAKE if given is None else given).replace("\x00", " ").split())[:LONGEST]
+    wanted, problems = read_filter(text, me=me)
+    after, stale = _cursor(request.GET.get("after", ""))
+    before, stale_before = _cursor(request.GET.get("before", ""))
+    return Asked(
+        text=text,
+        filter=wanted,
+        problems=problems,
+        by=Grouping(grouping) if grouping in list(Grouping) else Grouping.FLAT,
+        after=after,
+        before=before if after is None else None,
+        stale_cursor=stale or stale_before,
+    )
+
+
+def _cursor(text: str) -> tuple[Cursor | None, bool]:
+    try:
+        return (parse_cursor(text) if text else None), False
+    except CursorInvalid:
+        return None, True
+
+
+def _pasted(seat: Seat, asked: Asked) -> UUID | None:
+    terms = asked.filter.terms
+    if len(terms) != 1 or terms[0].qualifier != "id" or terms[0].word.text != asked.text:
+        return None
+    return operation_named(workspace_id=seat.workspace_id, name=terms[0].values[0])
+
+
+def _found(seat: Seat, asked: Asked) -> OperationPage | Groups:
+    if asked.by is not Grouping.FLAT:
+        return operation_groups(workspace_id=seat.workspace_id, filter=asked.filter, by=asked.by)
+    page = operation_page(
+        workspace_id=seat.workspace_id, filter=asked.filter, limit=PAGE, after=asked.after, before=asked.before
+    )
+    if asked.before is not None and len(page.items) < PAGE:
+        # The way back has reached the newest: a whole first page rather than a short one.
+        return operation_page(workspace_id=seat.workspace_id, filter=asked.filter, limit=PAGE)
+    return page
+
+
+def _counts(seat: Seat, me: int) -> QueueCounts:
+    counted = {name: read_filter(q, me=me)[0] for name, q, is_counted in VIEWS if is_counted}
+    total, _ = read_filter(UNRESOLVED)
+    return queue_counts(workspace_id=seat.workspace_id, views={_TOTAL: total, **counted}, most=COUNTED)
+
+
+def _counts_alone(seat: Seat, me: int) -> QueueCounts | None:
+    try:
+        with within(milliseconds=PATIENCE_MS):
+            return _counts(seat, me)
+    except TookTooLong:
+        return None
+
+
+def _context(
+    request: HttpRequest,
+    seat: Seat,
+    asked: Asked,
+    *,
+    page: OperationPage | Groups | None,
+    counts: QueueCounts | None,
+    views: Sequence[View],
+    me: int,
+) -> dict[str, Any]:
+    rows: tuple[Row, ...] = ()
+    groups: tuple[GroupRow, ...] = ()
+    list_at = asked.address().partition("?")[2]
+    if isinstance(page, OperationPage):
+        rows = tuple(row_of(item, now=page.as_of, me=me, list_at=list_at) for item in page.items)
+    elif isinstance(page, Groups):
+        groups = _group_rows(page, asked, me=me)
+    scope = _scope(counts) if counts else None
+    flat = page if isinstance(page, OperationPage) else None
+    place = {name: request.GET[name] for name in ("after", "before") if request.GET.get(name)}
+    return {
+        "seat": seat,
+        "acts": bool(seat.roles & DECIDES),
+        "scope": scope,
+        "rows": rows,
+        "groups": groups,
+        "grouped": page if isinstance(page, Groups) else None,
+        "looked_at": LOOKED_AT,
+        "by": asked.by.value,
+        "ways": _ways(asked),
+        "tabs": _tabs(asked, counts),
+        "kept": _kept(asked, views),
+        "views": views,
+        "q": asked.text,
+        "is_default": asked.text == AWAKE,
+        "wrong": tuple(_wrong(asked.text, problem) for problem in asked.problems),
+        "qualifiers": tuple(QUALIFIERS.values()),
+        "unclear": _unclear(asked),
+        "stale_cursor": asked.stale_cursor,
+        "too_wide": page is None,
+        "empty": "" if rows or groups or page is None else _empty(scope, asked),
+        "previous_page": asked.address(before=flat.previous_cursor or "") if flat and flat.previous_cursor else "",
+        "next_page": asked.address(after=flat.next_cursor or "") if flat and flat.next_cursor else "",
+        "first_page": asked.address() if asked.after or asked.before else "",
+        "here": asked.address(),
+        "live": f"/queue/live/?{urlencode({'q': asked.text, 'group': asked.by.value, **place})}" if page else "",
+        "peek": _peek(request, seat, asked, place, me=me),
+    }
+
+
+def _peek(request: HttpRequest, seat: Seat, asked: Asked, place: dict[str, str], *, me: int) -> Peek | None:
+    try:
+        id = UUID(request.GET["peek"]) if request.GET.get("peek") else None
+    except ValueError:
+        return None
+    return peek_of(seat=seat, id=id, me=me, back=asked.address(**place)) if id else None
+
+
+def _moved_rows(
+    request: HttpRequest, seat: Seat, asked: Asked, shown: dict[str, str], *, counts: QueueCounts, me: int
+) -> tuple[list[str], dict[str, str], tuple[Row, ...]]:
+    watched = watched_operations(workspace_id=seat.workspace_id, ids=_uuids(shown), filter=asked.filter)
+    paged = request.GET.get("after") or request.GET.get("before")
+    newer = (
+        ()
+        if paged
+        else newer_operations(workspace_id=seat.workspace_id, filter=asked.filter, watched=watched, most=PAGE + 1)
+    )
+    matches = {row.id: row.matches for row in watched}
+    moved = [row.id for row in watched if shown[row.id.hex] != row.mark or not row.matches]
+    list_at = asked.address().partition("?")[2]
+    rows = tuple(
+        row_of(item, now=counts.as_of, me=me, list_at=list_at, matches=matches[item.id])
+        for item in listed_operations(workspace_id=seat.workspace_id, ids=moved)
+    )
+    there = {row.id.hex: f"{row.mark}{'' if row.matches else '-'}" for row in watched}
+    return [id.hex for id in newer], there, rows
+
+
+def _moved_groups(
+    seat: Seat, asked: Asked, shown: dict[str, str], *, me: int
+) -> tuple[list[str], dict[str, str], tuple[GroupRow, ...]]:
+    found = operation_groups(workspace_id=seat.workspace_id, filter=asked.filter, by=asked.by)
+    rows = _group_rows(found, asked, me=me)
+    newer = [row.key for row in rows if row.key not in shown]
+    moved = tuple(row for row in rows if row.key in shown and shown[row.key] != row.mark)
+    return newer, {row.key: row.mark for row in rows if row.key in shown}, moved
+
+
+def _group_rows(found: Groups, asked: Asked, *, me: int) -> tuple[GroupRow, ...]:
+    return tuple(
+        group_row_of(
+            group,
+            now=found.as_of,
+            me=me,
+            query=asked.text,
+            by=asked.by,
+            most=LOOKED_AT,
+        )
+        for group in found.groups
+    )
+
+
+def _scope(counts: QueueCounts) -> Scope:
+    total, now, last = counts.views[_TOTAL], counts.as_of, counts.reconciler_at
     return Scope(
-        unresolved=f"{total:,}{'+' if capped else ''}",
-        tools=f"{tools} tool" if tools == 1 else f"{tools} tools",
-        oldest=moment(at=oldest, now=now, shape=Shape.AGE) if oldest else None,
+        unresolved=_count(total),
+        tools=f"{counts.tools} tool" if counts.tools == 1 else f"{counts.tools} tools",
+        oldest=moment(at=counts.oldest, now=now, shape=Shape.AGE) if counts.oldest else None,
+        mine=_count(counts.views["Mine"]),
+        snoozed=_count(counts.views["Snoozed"]) if counts.views["Snoozed"] else "",
         as_of=_clock(now),
         is_empty=not total,
         fed=last is not None and now - last <= STALE,
@@ -207,98 +363,86 @@ def _clock(now: datetime) -> SafeString:
     return format_html('<time datetime="{}" title="{}">{}</time>', now.isoformat(), absolute(now), f"{now:%H:%M:%S}")
 
 
-def _tabs(text: str, counts: dict[State, int]) -> tuple[Tab, ...]:
-    total = sum(counts.values())
-    written = " ".join(text.split())
+def _tabs(asked: Asked, counts: QueueCounts | None) -> tuple[Tab, ...]:
     return tuple(
         Tab(
             name=name,
-            href=f"/queue/?{urlencode({'q': q})}" if q != UNRESOLVED else "/queue/",
-            current=written == q,
-            count=_count(total if q == UNRESOLVED else counts.get(state, 0) if state else None),
+            href=f"/queue/?{urlencode({'q': q})}" if q != AWAKE else "/queue/",
+            current=asked.text == q,
+            count=_count(counts.views[name]) if counts and is_counted and counts.views[name] else "",
         )
-        for name, q, state in VIEWS
+        for name, q, is_counted in VIEWS
     )
 
 
-def _count(number: int | None) -> str:
-    if number is None:
-        return ""
+def _kept(asked: Asked, views: Sequence[View]) -> tuple[Tab, ...]:
+    return tuple(
+        Tab(
+            name=view.name,
+            href=f"/queue/?view={view.id}",
+            current=asked.text == " ".join(view.query.split()) and asked.by is view.grouping,
+            count="",
+            saved=view,
+        )
+        for view in views
+    )
+
+
+def _ways(asked: Asked) -> tuple[Tab, ...]:
+    """The ways to group the same filter."""
+    names = ((Grouping.FLAT, "Flat"), (Grouping.CAUSE, "By cause"), (Grouping.OWNER, "By owner"))
+    asked_for = {} if asked.text == AWAKE else {"q": asked.text}
+    ways = []
+    for by, name in names:
+        query = urlencode({**asked_for, **({"group": by.value} if by.value else {})})
+        ways.append(Tab(name=name, href=f"/queue/?{query}" if query else "/queue/", current=asked.by is by, count=""))
+    return tuple(ways)
+
+
+def _count(number: int) -> str:
     return f"{COUNTED:,}+" if number >= COUNTED else str(number)
 
 
-def _row(item: ListedOperation, *, now: datetime, matches: bool = True) -> Row:
-    settled = item.state is State.SETTLED
-    late = not settled and item.deadline_at <= now
-    upcoming, under = _next(item, now=now)
-    return Row(
-        key=item.id.hex,
-        version=item.version,
-        href=f"/operations/{item.id}/",
-        look=look_of(state=item.state, outcome=item.outcome),
-        under=under_state(state=item.state, effect=item.effect, outcome=item.outcome),
-        tool=item.tool,
-        operation_id=item.operation_id,
-        why=why_here(item),
-        opened=moment(at=item.created_at, now=now, shape=Shape.AGE),
-        due="" if settled else moment(at=item.deadline_at, now=now, shape=Shape.DUE),
-        is_late=late,
-        next=upcoming,
-        next_under=under,
-        awaits_signature=item.awaits_signature,
-        matches=matches,
-    )
+def _wrong(text: str, problem: Problem) -> Wrong:
+    return Wrong(before=text[: problem.word.start], token=problem.word.text, sentence=problem.sentence)
 
 
-def _next(item: ListedOperation, *, now: datetime) -> tuple[SafeString | str, str]:
-    spent = item.polls > item.polls_limit
-    looks = f"{item.polls} looks, {item.polls_limit} budgeted" if spent else f"{item.polls} of {item.polls_limit} looks"
-    if item.state is State.SETTLED:
-        return format_html("Settled {}", moment(at=item.changed_at, now=now)), ""
-    if item.state is State.OPEN:
-        if item.decision and item.decision.code == HELD_BACK:
-            return "Held back", "until the other one settles"
-        return "The harness may send", ""
-    if item.state is State.BLOCKED:
-        return "Waits for permission", ""
-    if item.next_check_at is None:
-        return "Waits for a person", looks if item.polls else ""
-    when = moment(at=item.next_check_at, now=now, shape=Shape.IN)
-    if item.state is State.DISPATCHED:
-        return format_html("Permit ends {}", when), "then the effect is unknown"
-    if item.state is State.WAITING and not item.polls:
-        return format_html("Goes on {}", when), ""
-    return format_html("Looks again {}", when), looks
+def _unclear(asked: Asked) -> str:
+    """A word before a colon that is no qualifier, and was read as the beginning of an operation id."""
+    for term in asked.filter.terms:
+        name, colon, _ = term.word.text.removeprefix("-").partition(":")
+        if term.qualifier == "id" and colon and name not in QUALIFIERS and not name.startswith('"'):
+            return name
+    return ""
 
 
-def _empty(scope: Scope, text: str, after: Cursor | None) -> str:
-    if not scope.fed:
+def _empty(scope: Scope | None, asked: Asked) -> str:
+    if scope is None or not scope.fed:
         return "not_fed"
-    if after is not None:
+    if asked.after is not None or asked.before is not None:
         return "past_the_end"
-    return "nothing" if text == UNRESOLVED else "no_match"
+    if asked.text in (AWAKE, UNRESOLVED):
+        return "nothing" if scope.is_empty else "all_asleep"
+    return "no_match"
 
 
-def _newer(page: OperationPage, *, watched: list[ListedOperation]) -> tuple[ListedOperation, ...]:
-    """Rows of the page that are not on the screen and belong above its last row; rows that only moved up from the
-    next page are not new."""
-    known = {row.id for row in watched}
-    last = min(((row.created_at, row.id) for row in watched), default=None)
-    return tuple(
-        item for item in page.items if item.id not in known and (last is None or (item.created_at, item.id) > last)
-    )
-
-
-def _shown(text: str) -> dict[UUID, int]:
-    found: dict[UUID, int] = {}
-    for piece in text.split(",")[: 2 * PAGE]:
-        key, _, version = piece.partition(".")
-        if len(key) == 32 and version.isascii() and version.isdigit():
-            try:
-                found[UUID(key)] = int(version[:9])
-            except ValueError:
-                continue
+def _shown(text: str) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for piece in text.split(",")[: 4 * PAGE]:
+        key, _, mark = piece.partition(".")
+        if len(key) == 32 and mark.isascii() and mark.isalnum():
+            found[key] = mark[:24]
     return found
+
+
+def _uuids(shown: dict[str, str]) -> tuple[UUID, ...]:
+    found = []
+    for key in shown:
+        try:
+            found.append(UUID(key))
+        except ValueError:
+            continue
+    return tuple(found)
 
 
 def _etag(*parts: Iterable[str]) -> str:

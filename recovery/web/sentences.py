@@ -86,6 +86,15 @@ EFFECTS: Final[Mapping[Effect, str]] = MappingProxyType(
         Effect.UNKNOWN: "effect unknown",
     }
 )
+ITEM_EFFECTS: Final[Mapping[Effect, Look]] = MappingProxyType(
+    {
+        Effect.NONE: Look(word="Did not happen", icon="minus-circle", tone="gray"),
+        Effect.PENDING: Look(word="Running", icon="clock", tone="blue"),
+        Effect.APPLIED: Look(word="Happened", icon="check-circle", tone="green"),
+        Effect.PARTIAL: Look(word="In part", icon="question-mark-circle", tone="amber"),
+        Effect.UNKNOWN: Look(word="Unknown", icon="question-mark-circle", tone="amber"),
+    }
+)
 PROOFS: Final[Mapping[Proof, str]] = MappingProxyType(
     {
         Proof.NOT_SENT: "no byte of the request left",
@@ -329,6 +338,8 @@ def told(*, verb: str, actor: str, entry: Mapping[str, Any]) -> Told:
         return Told(icon="clock", tone="amber", actor="", said=said, then=message)
     if verb == "record_lookup":
         return _lookup(entry, step, message)
+    if verb == "record_item_answers":
+        return _item_lookups(entry, step, message)
     if verb == "record_check":
         seen = CHECKS.get(str(step.get("verification") or ""), "the outcome was checked")
         return Told(
@@ -369,10 +380,32 @@ def _lookup(entry: Mapping[str, Any], step: Mapping[str, Any], message: str) -> 
     )
 
 
+def _item_lookups(entry: Mapping[str, Any], step: Mapping[str, Any], message: str) -> Told:
+    keys = [str(key) for key in entry.get("items_asked") or ()]
+    named = ", ".join(key[:40] for key in keys[:3]) + (f" and {len(keys) - 3} more" if len(keys) > 3 else "")
+    outcomes = [str(piece.get("outcome") or "") for piece in entry.get("evidence") or ()]
+    found = ", ".join(
+        f"{outcomes.count(outcome)} {outcome.replace('_', ' ')}" for outcome in dict.fromkeys(outcomes)
+    )
+    moved = step.get("state") in (State.SETTLED.value, State.ESCALATED.value)
+    return Told(
+        icon="magnifying-glass",
+        tone=_tone(step) if moved else "gray",
+        actor="Ascertain",
+        said=f"asked the owner about {len(keys)} item{'s' if len(keys) != 1 else ''} ({named}): {found}.",
+        then=message,
+        folds_as="" if moved else f"items {found} {message}",
+    )
+
+
 def _attested(verb: str, by: str, entry: Mapping[str, Any]) -> Told:
     answer = str(entry.get("answer") or "")
     name = ANSWERS[Answer(answer)].name if answer in list(Answer) else answer
     tone = ANSWERS[Answer(answer)].tone if answer in list(Answer) else "gray"
+    if "answers" in entry:
+        said_of = list(entry["answers"].values())
+        counts = [f"{said_of.count(word)} {ANSWERS[Answer(word)].name.lower()}" for word in dict.fromkeys(said_of)]
+        name = f"of {len(said_of)} items: {', '.join(counts)}" if counts else "it is closed as its items say"
     if verb == "countersign":
         said = f"signed {entry.get('signs', 'the first person')}'s answer: {name}."
     elif entry.get("counts") is False:

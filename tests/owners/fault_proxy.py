@@ -25,6 +25,7 @@ import socket
 import struct
 import sys
 import threading
+from collections.abc import AsyncIterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Any, Self
@@ -225,7 +226,7 @@ class FaultProxy:
             lines = [line for line in head.split(b"\r\n") if not line.lower().startswith((b"connection:", b"expect:"))]
             writer.write(b"\r\n".join([*lines, b"Connection: close"]) + b"\r\n\r\n" + body)
             await writer.drain()
-            answer = await reader.read(-1)
+            answer = await _read_answer(reader, to=head.partition(b" ")[0])
         finally:
             writer.close()
         if not answer:
@@ -275,19 +276,47 @@ def _bound(port: int) -> socket.socket:
 async def _read_request(reader: asyncio.StreamReader) -> tuple[bytes, bytes]:
     """Head without its empty line, and the body as it came (chunked stays chunked)."""
     head = (await reader.readuntil(b"\r\n\r\n"))[:-4]
-    fields = {
+    fields = _fields(head)
+    if fields.get(b"transfer-encoding", b"").lower() != b"chunked":
+        return head, await reader.readexactly(int(fields.get(b"content-length", b"0")))
+    return head, b"".join([piece async for piece in _chunks(reader)])
+
+
+async def _read_answer(reader: asyncio.StreamReader, *, to: bytes) -> bytes:
+    """Head and body as they came, to the body's own end: some owners keep the connection, whatever they are asked. Less,
+    where the owner broke off. `to`: the request's method."""
+    answer = b""
+    try:
+        answer = await reader.readuntil(b"\r\n\r\n")
+        fields = _fields(answer)
+        if to == b"HEAD" or answer.split(b" ", 2)[1] in (b"204", b"304"):
+            return answer
+        if fields.get(b"transfer-encoding", b"").lower() == b"chunked":
+            async for piece in _chunks(reader):
+                answer += piece
+        elif b"content-length" in fields:
+            answer += await reader.readexactly(int(fields[b"content-length"]))
+        else:
+            answer += await reader.read(-1)
+    except asyncio.IncompleteReadError as error:
+        answer += error.partial
+    return answer
+
+
+def _fields(head: bytes) -> dict[bytes, bytes]:
+    return {
         name.strip().lower(): value.strip()
         for name, _, value in (line.partition(b":") for line in head.split(b"\r\n")[1:])
     }
-    if fields.get(b"transfer-encoding", b"").lower() != b"chunked":
-        return head, await reader.readexactly(int(fields.get(b"content-length", b"0")))
-    body = b""
-    while True:
+
+
+async def _chunks(reader: asyncio.StreamReader) -> AsyncIterator[bytes]:
+    """Each chunk with its frame, the last one too."""
+    length = -1
+    while length != 0:
         size = await reader.readuntil(b"\r\n")
         length = int(size.split(b";")[0], 16)
-        body += size + await reader.readexactly(length + 2)
-        if length == 0:
-            return head, body
+        yield size + await reader.readexactly(length + 2)
 
 
 async def _answer(writer: asyncio.StreamWriter, status: int, reason: str, fields: bytes, body: bytes) -> None:

@@ -3,8 +3,10 @@
 import json
 import smtplib
 import socket
+import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from email.message import EmailMessage
 from typing import Any
@@ -62,22 +64,28 @@ class McpHarness:
         self.session: str | None = None
 
     def open(self) -> None:
-        """Shake hands."""
+        """Shake hands.
+
+        Raises:
+            ConnectionError: the server does not answer as it should.
+        """
         params = {
             "protocolVersion": self.VERSION,
             "capabilities": {},
             "clientInfo": {"name": "harness", "version": "1"},
         }
         answer = self._post(self._message("initialize", params))
-        assert answer["kind"] == "http", answer
+        if answer.get("status") != 200:
+            raise ConnectionError(f"no handshake: {answer}")
         self.session = answer["headers"].get("mcp-session-id")
         if self.session is not None:
             self._headers["mcp-session-id"] = self.session
         self._post({"jsonrpc": "2.0", "method": "notifications/initialized"})
 
-    def ask(self, method: str, params: Mapping[str, Any]) -> Any:
-        """A result that has to be there."""
-        return _result(self._post(self._message(method, params)))
+    def try_to_ask(self, method: str, params: Mapping[str, Any]) -> Any:
+        """A result; None where the server no longer knows the session."""
+        seen = self._post(self._message(method, params))
+        return _result(seen) if seen.get("status") == 200 else None
 
     def call(self, tool: str, arguments: Mapping[str, Any], **more: Any) -> Observation:
         """One `tools/call`, once. `more`: further parameters, such as `task`."""
@@ -139,24 +147,29 @@ def in_postgres(*, url: str, statement: str, parameters: Mapping[str, Any]) -> O
     request: dict[str, Any] = {}
     seen: dict[str, Any] = {"request": request}
     try:
-        with psycopg.connect(url, connect_timeout=2) as connection:
-            # A client that waits for its COMMIT for ever would never report.
-            _limit(connection)
+        with psycopg.connect(url, connect_timeout=2) as connection, _patience(connection):
             connection.execute(statement, parameters)
             row = connection.execute("SELECT pg_current_xact_id()::text").fetchone()
             request["xact_id"] = row[0] if row else None
             seen |= {"phase": "await", "bytes_sent": len(statement)}
             connection.commit()
-            return {"kind": "process", "exit_code": 0, "cmd": "psql", "facts": {"committed": True}, **seen}
+            return {"kind": "process", "exit_code": 0, "cmd": "psql", **seen}
     except psycopg.Error as error:
         told = {"kind": "exception", "exception": type(error).__name__, "sqlstate": error.sqlstate}
         return {"phase": "connect", "bytes_sent": 0, **told, **seen}
 
 
-def _limit(connection: psycopg.Connection[Any]) -> None:
-    """The connection ends when the server stays silent for our patience."""
-    with socket.fromfd(connection.fileno(), socket.AF_INET, socket.SOCK_STREAM) as one:
-        one.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, round(PATIENCE * 1000))
+@contextmanager
+def _patience(connection: psycopg.Connection[Any]) -> Iterator[None]:
+    """The connection ends when that is used up: a client that waited for its COMMIT for ever would never report."""
+    with socket.fromfd(connection.fileno(), socket.AF_INET, socket.SOCK_STREAM) as copy:
+        timer = threading.Timer(PATIENCE, copy.shutdown, [socket.SHUT_RDWR])
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
+            timer.join()
 
 
 def _now() -> str:

@@ -9,13 +9,11 @@ from typing import Any
 from uuid import UUID
 
 from ledger.database import execute
-from recovery.reconcile import Done
-from recovery.sweeps import look_at, sweep
+from recovery.sweeps import hands, sweep, take_in_hand
 from tests.conftest import TICKETS, Api, Bench, make_bench
 
 LOST = {"kind": "exception", "exception": "ReadTimeout", "phase": "await", "bytes_sent": 300, "request_bytes": 300}
 TITLE = "Export broken"
-PATIENCE = 0.3
 
 
 class CountingOwner:
@@ -123,15 +121,14 @@ def polls(ids: list[UUID]) -> int:
     return int(execute("SELECT sum(polls) FROM operation WHERE id = ANY(%s)", [ids])[0][0])
 
 
-def work(*, seconds: float, until: Callable[[], bool] = lambda: False) -> Counter[Done]:
-    """One worker process and beat, without Celery: sweep, and do each batch with a task's patience."""
-    done: Counter[Done] = Counter()
+def work(*, seconds: float, until: Callable[[], bool] = lambda: False) -> None:
+    """One worker process and beat, without Celery: sweep, and take each batch in hand as a task does."""
     ends = time.monotonic() + seconds
     while time.monotonic() < ends and not until():
         began = time.monotonic()
         batches: list[list[str]] = []
         sweep(hand_out=batches.append)
         for batch in batches:
-            done.update(look_at(ids=[UUID(id) for id in batch], patience=PATIENCE))
+            take_in_hand(ids=[UUID(id) for id in batch])
+            hands().wait_for_room(seconds=0.3)
         time.sleep(max(0.1 - (time.monotonic() - began), 0))
-    return done

@@ -64,7 +64,7 @@ def test_two_processes_share_the_places(owner: CountingOwner) -> None:
     owners = dict.fromkeys(ids, bench.owner_id)
     futures = first.give(dict(list(owners.items())[:20]), ends=time.monotonic() + 10)
     futures += second.give(dict(list(owners.items())[20:]), ends=time.monotonic() + 10)
-    assert {given.done.result(15) for given in futures} == {Done.ASKED}
+    assert {future.result(15) for future in futures} == {Done.ASKED}
     assert owner.most_at_once <= 4
     assert states(ids) == {"settled": 40}
 
@@ -161,7 +161,10 @@ def test_a_secret_is_asked_with_and_a_new_value_wakes_who_waits(owner: CountingO
     set_secret(workspace_id=bench.id, name="helpdesk", sealed=seal("right"))
     work(seconds=15, until=lambda: states(ids)["settled"] == 3)
     assert states(ids) == {"settled": 3}
-    kept = execute("SELECT string_agg(e.query || e.principal || e.detail::text, '') FROM evidence e WHERE e.operation = ANY(%s)", [ids])
+    kept = execute(
+        "SELECT string_agg(e.query || e.principal || e.detail::text, '') FROM evidence e WHERE e.operation = ANY(%s)",
+        [ids],
+    )
     assert "right" not in kept[0][0]
 
 

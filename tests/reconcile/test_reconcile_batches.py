@@ -224,6 +224,13 @@ def test_the_count_check_is_kept_and_foreign_keys_are_never_used(database: Datab
     assert effects(batch.read()) == {"a": "applied", "b": "unknown"}
 
 
+def test_a_lookup_of_the_whole_says_nothing_of_its_items(database: Database, desk: Desk) -> None:
+    batch = Batch(desk, keys="ab")
+    batch.report(LOST)
+    batch.report({"kind": "lookup", "lookup": "by_key", "exact_key": True, "matches": 1})
+    assert effects(batch.read()) == {"a": "unknown", "b": "unknown"}
+
+
 def test_all_refused_alike_is_sent_again_as_it_was(database: Database, desk: Desk) -> None:
     batch = Batch(desk, keys="ab")
     told = batch.report(REFUSED)
@@ -395,7 +402,7 @@ def test_ascertain_itself_sends_what_may_go_again(database: Database, desk: Desk
     batch = Batch(desk, keys="abcd", dispatch=dispatch)
     desk.holds["a"] = {"title": "T a"}
     told = batch.report(answer(a=201, b=429, c=429))
-    assert (told["state"], told["recovery_action"]) == ("waiting", "recover_items")
+    assert told["state"] == "waiting", "the harness has nothing to do"
     data = batch.look_until(lambda data: data["state"] == "settled", seconds=25)
     assert data["outcome"] == "applied"
     assert desk.sent[0] == ["b", "c"]

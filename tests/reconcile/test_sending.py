@@ -11,10 +11,15 @@ from uuid import UUID
 
 import httpx2
 import pytest
+from cryptography.fernet import Fernet
+from django.conf import settings
 from django.db import connection
 
 from ledger.database import execute
+from ledger.transitions.owners import pause, resume
+from ledger.transitions.secrets import set_secret
 from recovery.reconcile import Done, reconcile
+from recovery.sealing import seal
 from tests.conftest import TICKETS, Api, Bench, Database, make_bench
 from tests.journeys.laws import assert_lawful
 from tests.owners.fault_proxy import FaultProxy
@@ -503,3 +508,42 @@ def test_the_answer_to_another_payload_is_not_taken_for_ours(stage: Callable[...
     data = s.until("escalated", "settled")
     assert (data["state"], data["verification"]) == ("escalated", "failed")
     assert len(s.owner.tickets) == 1
+
+
+def test_a_sealed_credential_is_sent_with_and_never_told(
+    stage: Callable[..., Stage], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(settings, "ASCERTAIN_FIELD_KEYS", Fernet.generate_key().decode())
+    s = stage(dispatch={**KEYED["dispatch"], "as": "secret:desk"})
+    set_secret(workspace_id=s.bench.id, name="desk", sealed=seal("X-Api-Key: very-secret"))
+    s.report(NOT_SENT)
+    assert s.until("settled")["outcome"] == "applied"
+    assert s.owner.posts()[0].headers["x-api-key"] == "very-secret"
+    kept = execute("SELECT body FROM original WHERE operation = %s", [s.id])
+    assert not [body for (body,) in kept if "very-secret" in body]
+
+
+def test_a_credential_that_cannot_be_opened_leaves_it_to_the_harness(
+    stage: Callable[..., Stage], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(settings, "ASCERTAIN_FIELD_KEYS", Fernet.generate_key().decode())
+    s = stage(dispatch={**KEYED["dispatch"], "as": "secret:desk"})
+    set_secret(workspace_id=s.bench.id, name="desk", sealed=seal("very-secret"))
+    monkeypatch.setattr(settings, "ASCERTAIN_FIELD_KEYS", Fernet.generate_key().decode())
+    s.report(NOT_SENT)
+    assert s.until("open")["decision"]["recovery_action"] == "retry"
+    assert s.owner.posts() == []
+
+
+def test_an_owner_that_is_paused_is_sent_nothing_and_nothing_is_spent(stage: Callable[..., Stage]) -> None:
+    s = stage()
+    until = execute("SELECT now() + interval '1 hour'")[0][0]
+    pause(owner_id=s.bench.owner_id, until=until, because="maintenance", actor="person:olive")
+    s.report(NOT_SENT)
+    time.sleep(0.3)
+    assert _look(s.id) is Done.PUT_BACK
+    data = s.read()
+    assert (data["state"], len(data["attempts"]), data["budgets"]["retries"]["used"]) == ("waiting", 1, 0)
+    resume(owner_id=s.bench.owner_id, actor="person:olive")
+    execute("UPDATE schedule SET next_check_at = now() WHERE operation = %s", [s.id])
+    assert s.until("settled")["outcome"] == "applied"

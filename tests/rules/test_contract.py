@@ -202,6 +202,7 @@ def test_a_problem_is_named_by_path_and_line(text, path, line, says, why):
 
 KEY = {"guarantee": "key", "field": "header:Idempotency-Key"}
 STATUS = {"by": "status", "http": {"path": "/x"}, "found": "status == 200"}
+SEND = {"http": {"path": "/things"}}
 WRONG = [
     ({"idempotency": {"guarantee": "key"}}, "idempotency.field", "a key that travels nowhere"),
     ({"idempotency": {**KEY, "key": "fixed"}}, "idempotency.key", "one key for all operations"),
@@ -232,6 +233,32 @@ WRONG = [
     ({"lookup": [{**STATUS, "match": "body.id == operation_id"}]}, "lookup[0].match", "match sees items, not bodies"),
     ({"lookup": [{**STATUS, "effect": {"none": "stat == 1"}}]}, "lookup[0].effect.none", "an unknown name"),
     ({"errors": [{"when": "status == 503", "class": "transient"}]}, "errors[0].effect", "a retry needs a proof"),
+    ({"lookup": [{"by": "replay"}], "dispatch": SEND}, "lookup[0].by", "a replay without a key"),
+    ({"lookup": [{"by": "replay"}], "idempotency": KEY}, "dispatch", "a replay that nobody can send"),
+    (
+        {
+            "effect": "batch",
+            "items": {"path": "payload.all", "key": "id"},
+            "idempotency": KEY,
+            "lookup": [{"by": "replay"}],
+            "dispatch": SEND,
+        },
+        "lookup[0].by",
+        "a batch is found out item by item",
+    ),
+    ({"effect": "read", "dispatch": SEND}, "dispatch", "whoever reads needs the answer"),
+    ({"idempotency": {**KEY, "field": "url"}, "dispatch": SEND}, "dispatch.http.path", "the key has no place there"),
+    (
+        {"idempotency": {**KEY, "field": "body:key"}, "dispatch": {"http": {**SEND["http"], "body": ["{payload}"]}}},
+        "dispatch.http.body",
+        "nor in a list",
+    ),
+    (
+        {"dispatch": {"http": {**SEND["http"], "headers": {"Content-Length": "1"}}}},
+        "dispatch.http.headers.Content-Length",
+        "the transport's own",
+    ),
+    ({"dispatch": {"http": {**SEND["http"], "body": {"t": "{secret}"}}}}, "dispatch.http.body", "an unknown slot"),
     (
         {"errors": [{"when": "status == 503", "class": "unknown_outcome", "effect": "none"}]},
         "errors[0].effect",

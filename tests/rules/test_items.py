@@ -99,7 +99,10 @@ def attempt(number=1, *, revision=None, effect=U, closed=True):
     )
 
 
-def facts(*items, attempts=(attempt(),), revision=1, carries=None, **changes):
+ONCE = (attempt(),)
+
+
+def facts(*items, attempts=ONCE, revision=1, carries=None, **changes):
     return Facts(
         operation_id="op",
         tool="t",
@@ -148,25 +151,28 @@ def test_an_attempt_did_what_it_did_to_the_items_that_it_carried():
 
 
 LATER = NOW + timedelta(minutes=1)
+PROVED, KEYED, HARMLESS = Licence.EFFECT_NONE_PROVED, Licence.KEY_IN_WINDOW, Licence.NATURAL_IDEMPOTENCY
+RETRY, TWICE = Action.RETRY, (attempt(), attempt(2))
 CARRIED = [
     (NONE, facts(item(1, N, attempts=()), item(2, N, attempts=()), attempts=()), {1: None, 2: None}, True, "first"),
-    (NONE, facts(item(1, A), item(2, N, Action.RETRY)), {2: Licence.EFFECT_NONE_PROVED}, False, "the one that did not"),
-    (NONE, facts(item(1, N, Action.RETRY), item(2, N, Action.RETRY)), {1: Licence.EFFECT_NONE_PROVED, 2: Licence.EFFECT_NONE_PROVED}, True, "all of them: the same request"),
-    (NONE, facts(item(1, U, Action.RECONCILE), item(2, N, Action.RETRY)), {2: Licence.EFFECT_NONE_PROVED}, False, "an unknown one stays out"),
-    (NONE, facts(item(1, N, Action.STOP, outcome=Outcome.NOT_APPLIED), item(2, N, Action.RETRY)), {2: Licence.EFFECT_NONE_PROVED}, False, "a bad one does not hold the other"),
-    (NONE, facts(item(1, N, Action.RETRY, at=LATER), item(2, N, Action.RETRY)), {2: Licence.EFFECT_NONE_PROVED}, False, "nor does one that has to wait"),
-    (NONE, facts(item(1, N, Action.RETRY, at=LATER), item(2, A)), "NO_ITEM_LICENSED", None, "a wait is waited for"),
+    (NONE, facts(item(1, A), item(2, N, RETRY)), {2: PROVED}, False, "the one that did not"),
+    (NONE, facts(item(1, N, RETRY), item(2, N, RETRY)), {1: PROVED, 2: PROVED}, True, "all of them: the same request"),
+    (NONE, facts(item(1, U, Action.RECONCILE), item(2, N, RETRY)), {2: PROVED}, False, "an unknown one stays out"),
+    (NONE, facts(item(1, N, Action.STOP, outcome=Outcome.NOT_APPLIED), item(2, N, RETRY)), {2: PROVED}, False, "a bad one does not hold the other"),
+    (NONE, facts(item(1, N, RETRY, at=LATER), item(2, N, RETRY)), {2: PROVED}, False, "nor does one that has to wait"),
+    (NONE, facts(item(1, N, RETRY, at=LATER), item(2, A)), "NO_ITEM_LICENSED", None, "a wait is waited for"),
     (NONE, facts(item(1, U, Action.RECONCILE), item(2, A)), "NO_ITEM_LICENSED", None, "nothing is known of it"),
     (NONE, facts(item(1, N, Action.REPAIR), item(2, A)), "ITEMS_NEED_CHANGES", None, "it would be refused again"),
     (NONE, facts(item(1, U), item(2, A)), "NO_ITEM_LICENSED", None, "nothing was said of it since it was sent"),
-    (NATURAL, facts(item(1, U, Action.RETRY), item(2, A)), {1: Licence.NATURAL_IDEMPOTENCY}, False, "repeats are harmless, item by item"),
-    (KEY, facts(item(1, U, Action.RETRY), item(2, U, Action.RETRY)), {1: Licence.KEY_IN_WINDOW, 2: Licence.KEY_IN_WINDOW}, True, "the whole request under its key"),
-    (KEY, facts(item(1, U, Action.RETRY), item(2, A)), "NO_ITEM_LICENSED", None, "a part of it has another key"),
-    (KEY, facts(item(1, U, Action.RETRY), item(2, N, Action.RETRY)), {2: Licence.EFFECT_NONE_PROVED}, False, "what did not happen needs no key"),
-    (NONE, facts(item(1, A), item(2, N, Action.REPAIR), revision=2, carries={2}), {2: Licence.EFFECT_NONE_PROVED}, True, "a revision that was not sent yet"),
-    (NATURAL, facts(item(1, A), item(2, U, Action.RETRY), revision=2, carries={2}), "ITEM_NOT_PROVED_NONE", None, "its items were changed: harmless repeats are of the same thing"),
-    (NONE, facts(item(1, A), item(2, N, Action.RETRY, attempts=(1, 2)), attempts=(attempt(), attempt(2)), revision=2, carries={2}), {2: Licence.EFFECT_NONE_PROVED}, True, "the part again: no third revision"),
-    (NONE, facts(item(1, N, Action.RETRY), item(2, N, Action.RETRY, attempts=(1, 2)), attempts=(attempt(), attempt(2)), revision=2, carries={2}), {1: Licence.EFFECT_NONE_PROVED, 2: Licence.EFFECT_NONE_PROVED}, False, "what was found absent meanwhile goes with it"),
+    (NATURAL, facts(item(1, U, RETRY), item(2, A)), {1: HARMLESS}, False, "repeats are harmless, item by item"),
+    (KEY, facts(item(1, U, RETRY), item(2, U, RETRY)), {1: KEYED, 2: KEYED}, True, "the whole request under its key"),
+    (KEY, facts(item(1, U, RETRY), item(2, A)), "NO_ITEM_LICENSED", None, "a part of it has another key"),
+    (KEY, facts(item(1, U, RETRY), item(2, N, RETRY)), {2: PROVED}, False, "what did not happen needs no key"),
+    (NONE, facts(item(1, A), item(2, N, Action.REPAIR), revision=2, carries={2}), {2: PROVED}, True, "a revision that was not sent yet"),
+    (NATURAL, facts(item(1, A), item(2, U, RETRY), revision=2, carries={2}), "ITEM_NOT_PROVED_NONE", None, "harmless repeats are of the same thing"),
+    (NONE, facts(item(1, A), item(2, N, RETRY, attempts=(1, 2)), attempts=TWICE, revision=2, carries={2}), {2: PROVED}, True, "the part again"),
+    (NONE, facts(item(1, N, RETRY), item(2, N, RETRY, attempts=(1, 2)), attempts=TWICE, revision=2, carries={2}),
+     {1: PROVED, 2: PROVED}, False, "what was found absent meanwhile goes with it"),
 ]  # fmt: skip
 
 
@@ -275,6 +281,6 @@ def test_contracts_of_batches(parts, path, why):
         "items": {"path": "payload.tickets", "key": "ref"},
         **parts,
     }
-    with pytest.raises(ValueError) as refused:  # noqa: PT011
+    with pytest.raises(ValueError) as refused:
         parse_contract({name: value for name, value in document.items() if value is not None})
     assert path in [problem.path for problem in refused.value.problems], why

@@ -30,6 +30,7 @@ from recovery.judgement.documented import (
     GATEWAY_STATUSES,
     IN_FLIGHT,
     KEY_EXPIRED,
+    KEY_REUSED,
     LIMITED,
     NO_ROUTE,
     NOT_LISTED,
@@ -290,7 +291,10 @@ def _five_hundred(status: int, said: Meaning | None, *, jsonrpc: bool) -> Meanin
 
 
 def _replayed(answer: _Answer, contract: Contract, context: Context) -> bool:
-    """By the contract's marker, or by the header that several owners document."""
+    """By the contract's marker, or by the header that several owners document. That the key holds other contents is the
+    answer to this request, whatever its headers say."""
+    if answer.meaning is KEY_REUSED:
+        return False
     if str(answer.headers.get("idempotent-replayed", "")).strip().lower() == "true":
         return True
     marker = contract.compiled.replay_marker
