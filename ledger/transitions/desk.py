@@ -46,6 +46,7 @@ _MEMBERS = (
     "SELECT 1 FROM operation o WHERE o.workspace_id = g.workspace_id AND o.tool_id = g.tool_id AND o.cause = g.cause "
     "AND o.state <> 'settled'"
 )
+_RENEWS = "(d.holder_id = %(person)s AND d.held_until > now() AND d.held_until < now() + %(below)s)"
 _TIMES = frozenset({"held_until", "snoozed_until", "woken_at"})
 _NOTHING_TO_HOLD = "It is settled: there is nothing left to hold or to wait for."
 
@@ -258,10 +259,10 @@ def look(*, subject: Subject, person_id: int, acts: bool) -> None:
     """Note that somebody looks at an operation, and keep their claim from lapsing. A look by somebody who `acts` also ends
     that it counts as woken and unseen. One statement; that somebody looks is written at most every 20 seconds."""
     execute(
-        "WITH here AS (SELECT id FROM operation WHERE id = %(operation)s AND workspace_id = %(workspace)s), "
+        "WITH here AS (SELECT id FROM operation WHERE id = %(operation)s AND workspace_id = %(workspace)s), "  # noqa: S608
         "kept AS (UPDATE desk d SET woken_at = CASE WHEN %(acts)s THEN NULL ELSE d.woken_at END, "
-        "held_until = CASE WHEN (d.holder_id = %(person)s AND d.held_until > now() AND d.held_until < now() + %(below)s) THEN clock_timestamp() + %(lasts)s ELSE d.held_until END FROM here "
-        "WHERE d.operation = here.id AND ((d.holder_id = %(person)s AND d.held_until > now() AND d.held_until < now() + %(below)s) OR (%(acts)s AND d.woken_at IS NOT NULL))), "
+        f"held_until = CASE WHEN {_RENEWS} THEN clock_timestamp() + %(lasts)s ELSE d.held_until END FROM here "
+        f"WHERE d.operation = here.id AND ({_RENEWS} OR (%(acts)s AND d.woken_at IS NOT NULL))), "
         "groups AS (UPDATE cause_desk g SET held_until = clock_timestamp() + %(lasts)s FROM here JOIN operation o ON o.id = here.id "
         "WHERE g.tool_id = o.tool_id AND g.cause = o.cause AND g.holder_id = %(person)s AND g.held_until > now() "
         "AND g.held_until < now() + %(below)s) "

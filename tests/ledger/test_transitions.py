@@ -419,6 +419,7 @@ def test_late_evidence_reopens_what_was_settled(people: dict[str, Signer]) -> No
     assert settled_at is None
     assert escalated_at is not None
     assert [attempt.effect for attempt in known.facts.attempts] == [Effect.APPLIED]
+    assert known.holds_identity, "nothing else is sent for this intent while it is in doubt"
     told.says(people["ada"], Answer.APPLIED)
     assert told.held().facts.outcome is Outcome.APPLIED
 

@@ -35,7 +35,6 @@ QUICK = {
     "dispatch_within": "500ms",
     "poll": {"first": "50ms", "factor": 1.5, "max": "500ms", "jitter": 0},
     "retry": {"first": "50ms", "factor": 1, "max": "50ms", "jitter": 0},
-    "budgets": {"polls": 8},
     "deadline": "2m",
 }
 """Waits that a test can afford."""
@@ -184,7 +183,7 @@ class KintoSubject(_OverHttp):
 class PrefectSubject(_OverHttp):
     """A run of a flow under a key, which is done as soon as it is there."""
 
-    writes = f"POST {prefect.RUNS} "
+    writes_within = '"flow_id"'
 
     def __init__(self, owner: prefect.Prefect) -> None:
         super().__init__(port=owner.port)
