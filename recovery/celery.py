@@ -14,6 +14,8 @@ from recovery.local.broker import celery_settings
 SWEEP_SECONDS = 0.5
 TELL_SECONDS = 2.0
 """How soon people and other systems hear of an event, at most, while the worker keeps up."""
+WAKE_SECONDS = 5.0
+"""How late a snooze may end."""
 
 app = Celery("ascertain")
 app.conf.update(celery_settings(url=settings.CELERY_BROKER_URL))
@@ -35,6 +37,7 @@ app.conf.update(
     timezone="UTC",
     beat_schedule={
         "sweep": {"task": "recovery.sweep", "schedule": SWEEP_SECONDS, "options": {"expires": 5}},
+        "wake": {"task": "recovery.wake", "schedule": WAKE_SECONDS, "options": {"expires": 10}},
         "tell": {"task": "recovery.tell", "schedule": TELL_SECONDS, "options": {"expires": 10}},
     },
     beat_scheduler="celery.beat:Scheduler",

@@ -99,9 +99,7 @@ def attempt_number(attempt_id: str) -> int:
     return number if attempt_id == f"attempt-{number:02d}" else 0
 
 
-def _read(
-    *, held: Held, number: int, observation: Mapping[str, Any], roll: float
-) -> tuple[Reading, BatchTold | None]:
+def _read(*, held: Held, number: int, observation: Mapping[str, Any], roll: float) -> tuple[Reading, BatchTold | None]:
     """The observation's reading, and for a batch what it says of each item."""
     facts, contract = held.facts, held.contract
     if not facts.items:
@@ -110,9 +108,7 @@ def _read(
     seen = with_carried_keys(observation, facts=facts, number=number)
     earlier = earlier_attempts(facts=facts, number=number)
     reading = read_observation(seen, contract=contract, earlier=earlier, now=held.now)
-    batch = told_by_report(
-        facts=facts, number=number, reading=reading, contract=contract, now=held.now, roll=roll
-    )
+    batch = told_by_report(facts=facts, number=number, reading=reading, contract=contract, now=held.now, roll=roll)
     return batch.reading, batch
 
 

@@ -11,6 +11,7 @@ from django.db import close_old_connections, transaction
 
 from ledger.database import execute
 from ledger.queries.owners import owners_to_ask
+from ledger.transitions.desk import wake_due
 from ledger.transitions.schedule import beat, claim_due, release
 from recovery.asking import Visit
 from recovery.hands import Hands
@@ -23,6 +24,7 @@ MOST = 400
 TASK_SECONDS = 18.0
 """Nothing is begun later; claims last longer (ledger.transitions.schedule.CLAIM)."""
 _SWEEP = 0x617363  # one advisory lock for sweeping, on any worker
+_WAKING = 0x617364  # and one for waking
 
 
 def sweep(*, hand_out: Callable[[list[str]], None]) -> int:
@@ -40,6 +42,15 @@ def sweep(*, hand_out: Callable[[list[str]], None]) -> int:
             raise
     beat(part="reconciler")
     return len(due)
+
+
+def wake_snoozed() -> int:
+    """End the snoozes whose time or rule has come, on operations and groups. Returns how many; 0 at once when another sweep
+    runs."""
+    with transaction.atomic():
+        if not execute("SELECT pg_try_advisory_xact_lock(%s)", [_WAKING])[0][0]:
+            return 0
+        return wake_due()
 
 
 def look_at(*, ids: Sequence[UUID]) -> dict[Done, int]:

@@ -4,7 +4,7 @@ from uuid import UUID
 
 from recovery.celery import app
 from recovery.deliveries import deliver, hand_out_deliveries
-from recovery.sweeps import hands, sweep, take_in_hand
+from recovery.sweeps import hands, sweep, take_in_hand, wake_snoozed
 
 PATIENCE = 0.3
 """Seconds that a task waits at most while its process has enough in hand. No task waits for a slow owner."""
@@ -41,3 +41,9 @@ def _hand_out_deliveries(ids: list[str]) -> None:
 def deliver_batch(*, ids: list[str]) -> dict[str, int]:
     """Try each delivery of a batch."""
     return deliver(ids=[UUID(id) for id in ids])
+
+
+@app.task(name="recovery.wake")
+def wake() -> int:
+    """Wake what people had put to sleep. Beat's tick."""
+    return wake_snoozed()

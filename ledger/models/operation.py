@@ -137,7 +137,7 @@ class Revision(models.Model):
     original = models.UUIDField()
     """Where the payload body stands, as long as it is kept."""
     kind = models.CharField(max_length=12)
-    """intent, repair, refresh or replan."""
+    """intent, repair, refresh or replan; recovery: only the items of a batch that may be sent again."""
     reason = models.TextField(default="")
     field = models.CharField(max_length=300, null=True)
     keys = models.JSONField(null=True)

@@ -14,7 +14,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from ledger.rules.contract_sections import Priority
-from ledger.rules.filters import ME, NOBODY, Is, Parsed, Problem, Term, parse
+from ledger.rules.filters import ME, NOBODY, QUALIFIERS, Is, Parsed, Problem, Term, parse
 from ledger.rules.vocabulary import State
 
 BREACHES_WITHIN: Final = timedelta(hours=1)
@@ -167,7 +167,15 @@ def _not_in(condition: str) -> str:
 
 
 def _words(column: str) -> Callable[[tuple[str, ...], Term, Bind], str]:
-    return lambda values, _term, bind: f"{column} = ANY({bind(list(values))})"
+    """Words of the vocabulary, written out: a bound one would hide from the planner which partial index it may use."""
+
+    def condition(values: tuple[str, ...], term: Term, bind: Bind) -> str:
+        if not set(values) <= set(QUALIFIERS[term.qualifier].words):
+            return f"{column} = ANY({bind(list(values))})"
+        words = [f"'{word}'" for word in sorted({str(value) for value in values})]
+        return f"{column} IN ({', '.join(words)})" if len(words) > 1 else f"{column} = {words[0]}"
+
+    return condition
 
 
 def _names(column: str) -> Callable[[tuple[str, ...], Term, Bind], str]:

@@ -10,7 +10,8 @@ The first line that holds is the licence; without one there is no repeat:
 | key_in_window         | the owner guarantees its keys; same key, payload and principal as every attempt that    |
 |                       | may have had an effect; and the owner still remembers the key for certain               |
 
-`accepted_duplicate_risk` is two people's decision and is passed to a permit by them, never found here.
+`accepted_duplicate_risk` is two people's decision: it stands in the operation's decision until the one permit that it
+licenses, and is never found here.
 A new key, a changed payload and the passing of time are no licence.
 """
 

@@ -269,6 +269,13 @@ TRANSITIONS: Final[tuple[Step, ...]] = (
         stays=True,
     ),
     _step(
+        "countersign",
+        ASKED,
+        {State.OPEN},
+        {Actor.PERSON},
+        "Two people accepted the risk of a duplicate: the harness may send it once more.",
+    ),
+    _step(
         "revise",
         {State.OPEN},
         (),

@@ -14,7 +14,7 @@ The first refusal that holds is the answer:
 | the last answer asked for something else          | (that decision)      | do that                       |
 | a wait has not ended                              | WAIT_NOT_OVER        | ask again then                |
 | a budget has ended                                | …_BUDGET_ENDED       | stop                          |
-| a repeat of a write has no licence                | (the refusal's code) | wait for reconciliation       |
+| a repeat of a write has no licence, and no two people accepted the risk | (the refusal's code) | wait for reconciliation |
 | a replay has none by its key                      | NO_KEY_LICENCE       | wait for reconciliation       |
 | of a batch, no item may go again by itself        | (the refusal's code) | wait for reconciliation       |
 | the run's time or its dispatches have ended       | RUN_DEADLINE_PASSED, RUN_DISPATCHES_BUDGET_ENDED | stop |
@@ -108,7 +108,9 @@ def may_dispatch(
         if not facts.is_read and not facts.items:
             allowed = may_repeat(facts=facts, contract=contract, now=now)
             if isinstance(allowed, Refusal):
-                return _refuse(facts, now, allowed.code, allowed.sentence, action=_what_instead(facts))
+                if not _risk_accepted(facts, decision, asker):
+                    return _refuse(facts, now, allowed.code, allowed.sentence, action=_what_instead(facts))
+                allowed = Licence.ACCEPTED_DUPLICATE_RISK
             licence = allowed
     if facts.items:
         carried = to_carry(facts=facts, contract=contract, now=now)
@@ -240,6 +242,19 @@ def _refused_repeat(*, facts: Facts, decision: Decision | None, retries: bool, n
                 action=Action.STOP if facts.is_read or facts.effect is Effect.NONE else Action.ESCALATE,
             )
     return None
+
+
+def _risk_accepted(facts: Facts, decision: Decision | None, asker: Asker) -> bool:
+    """Whether two people's decision stands that this may be sent once more though it may have happened. It is the
+    harness's to act on, and never a way to learn the truth."""
+    return (
+        decision is not None
+        and decision.licence is Licence.ACCEPTED_DUPLICATE_RISK
+        and facts.state is State.OPEN
+        and facts.effect in (Effect.UNKNOWN, Effect.PENDING)
+        and asker.sender is Sender.HARNESS
+        and not asker.replay
+    )
 
 
 def _refused_by_run(*, facts: Facts, run: RunBudget, now: datetime) -> Decision | None:

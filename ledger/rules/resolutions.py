@@ -1,14 +1,20 @@
 """What may a person say of an operation, and does it count at once?
 
-| answer          | what it means                                   | counts                                                     |
-| --------------- | ----------------------------------------------- | ---------------------------------------------------------- |
-| applied         | it happened                                     | at once                                                    |
-| not_applied     | it did not happen                               | at once with a natural or a live key guarantee, else after a second person's signature |
-| cannot_tell     | nobody knows yet; keep looking                  | at once; changes no effect                                 |
-| distinct_intent | another effect is meant than the holder's       | at once; lets this operation be dispatched                 |
+| answer                | what it means                             | counts                                                     |
+| --------------------- | ----------------------------------------- | ---------------------------------------------------------- |
+| applied               | it happened                               | at once                                                    |
+| not_applied           | it did not happen                         | at once with a natural or a live key guarantee, else after a second person's signature |
+| partially_applied     | some items happened, others did not       | as its items do (below)                                    |
+| cannot_tell           | nobody knows yet; keep looking            | at once; changes no effect                                 |
+| written_off           | nobody will know; close it, never repeat it | after a second person's signature, always                |
+| accept_duplicate_risk | send it once more though it may have happened | after a second person's signature, always              |
+| distinct_intent       | another effect is meant than the holder's | at once; lets this operation be dispatched                 |
 
 A batch that was sent is answered item by item (`item_offer`): applied or not_applied for each item of which nobody
 knows; what is known needs no answer. Once no item is open, the batch settles as its items say, in part if need be.
+
+To accept the risk licenses one permit. It is offered only where a permit could follow: the time to send is not over,
+no budget is used up, and nothing safer licenses the repeat. What comes to light before that permit ends the licence.
 
 Each needs an evidence link or a reason. A contract may ask for more second signatures, never for fewer.
 A person may answer while nobody else acts: not while an attempt is in flight, not once it is settled.
@@ -18,13 +24,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
+from types import MappingProxyType
 from typing import Final
 
 from ledger.rules.contract import Contract
 from ledger.rules.facts import Facts, ItemFacts
 from ledger.rules.items import join_items, of_item
-from ledger.rules.licences import key_window_ends
-from ledger.rules.vocabulary import Effect, Guarantee, State
+from ledger.rules.licences import key_window_ends, may_repeat
+from ledger.rules.vocabulary import Effect, Guarantee, Licence, State
 
 
 class Answer(StrEnum):
@@ -32,11 +39,33 @@ class Answer(StrEnum):
 
     APPLIED = "applied"
     NOT_APPLIED = "not_applied"
+    PARTIALLY_APPLIED = "partially_applied"
+    """Said of a batch, item by item."""
     CANNOT_TELL = "cannot_tell"
+    WRITTEN_OFF = "written_off"
+    ACCEPT_DUPLICATE_RISK = "accept_duplicate_risk"
     DISTINCT_INTENT = "distinct_intent"
 
 
+TOLD: Final[Mapping[Answer, str]] = MappingProxyType(
+    {
+        Answer.APPLIED: "An operator established that it happened. Do not send it again.",
+        Answer.NOT_APPLIED: "An operator established that it did not happen, and closed it. "
+        "Begin a new operation if it is still wanted.",
+        Answer.WRITTEN_OFF: "Two operators closed it without learning what happened. It may have happened: never send it "
+        "again, and ask a person before you begin anything with the same intent.",
+        Answer.ACCEPT_DUPLICATE_RISK: "Two operators accepted the risk that this happens twice. It may be sent once more: "
+        "ask for a permit, and send exactly what it names.",
+    }
+)
+"""What the agent is told once the answer counts; the others tell it nothing new."""
 ITEM_ANSWERS: Final = frozenset({Answer.APPLIED, Answer.NOT_APPLIED})
+ALWAYS_BY_TWO: Final = frozenset({Answer.WRITTEN_OFF, Answer.ACCEPT_DUPLICATE_RISK})
+_MAY_HAVE_HAPPENED: Final = frozenset({Effect.UNKNOWN, Effect.PENDING})
+_SAFER: Final = {
+    Licence.NATURAL_IDEMPOTENCY: "the contract says that repeating it changes nothing",
+    Licence.KEY_IN_WINDOW: "the owner still knows the key of the first request",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +101,7 @@ def offers(*, facts: Facts, contract: Contract, now: datetime, blocked_by_identi
 
 def needs_second_person(*, answer: Answer, facts: Facts, contract: Contract, now: datetime) -> bool:
     """Whether the answer counts only with a second person's signature."""
-    if answer.value in contract.resolution.second_person_for:
+    if answer in ALWAYS_BY_TWO or answer.value in contract.resolution.second_person_for:
         return True
     if answer is not Answer.NOT_APPLIED or facts.is_read or not facts.attempts:
         return False
@@ -122,24 +151,67 @@ def answered_effect(*, answers: Mapping[str, Answer], facts: Facts) -> Effect:
 
 
 def _offer(answer: Answer, *, facts: Facts, contract: Contract, now: datetime, blocked_by_identity: bool) -> Offer:
-    why_not = ""
-    if facts.state is State.SETTLED:
-        why_not = "It is settled. New evidence would reopen it."
-    elif facts.state is State.DISPATCHED:
-        why_not = "An attempt is in flight. It ends with a report or a lapse; then you can answer."
-    elif answer is Answer.DISTINCT_INTENT and not blocked_by_identity:
-        why_not = "No other unsettled operation has this intent."
-    elif answer in ITEM_ANSWERS and facts.items and facts.attempts:
-        why_not = "A batch is answered item by item."
-    elif answer is Answer.APPLIED and not facts.attempts:
-        why_not = "Nothing was ever permitted to be sent, so it cannot have happened through this operation."
-    elif answer in (Answer.APPLIED, Answer.NOT_APPLIED) and facts.is_read:
-        why_not = "A read has no effect."
-    elif answer is Answer.CANNOT_TELL and facts.effect in (Effect.NONE, Effect.APPLIED):
-        why_not = f"The evidence already says {facts.effect}."
+    why_not = _why_nobody_answers(facts) or _why_not(
+        answer, facts=facts, contract=contract, now=now, blocked_by_identity=blocked_by_identity
+    )
     return Offer(
         answer=answer,
         allowed=not why_not,
         why_not=why_not,
         needs_second_person=needs_second_person(answer=answer, facts=facts, contract=contract, now=now),
     )
+
+
+def _why_nobody_answers(facts: Facts) -> str:
+    if facts.state is State.SETTLED:
+        return "It is settled. New evidence would reopen it."
+    if facts.state is State.DISPATCHED:
+        return "An attempt is in flight. It ends with a report or a lapse; then you can answer."
+    return ""
+
+
+def _why_not(
+    answer: Answer, *, facts: Facts, contract: Contract, now: datetime, blocked_by_identity: bool
+) -> str:
+    if answer is Answer.DISTINCT_INTENT:
+        return "" if blocked_by_identity else "No other unsettled operation has this intent."
+    if answer is Answer.CANNOT_TELL:
+        known = facts.effect in (Effect.NONE, Effect.APPLIED)
+        return f"The evidence already says {facts.effect}." if known else ""
+    if facts.is_read:
+        return "A read has no effect."
+    if answer is Answer.PARTIALLY_APPLIED:
+        return "It is no batch: all of it happened, or nothing." if not facts.items else item_offer(facts=facts).why_not
+    if answer in ITEM_ANSWERS and facts.items and facts.attempts:
+        return "A batch is answered item by item."
+    if answer is Answer.APPLIED and not facts.attempts:
+        return "Nothing was ever permitted to be sent, so it cannot have happened through this operation."
+    if answer is Answer.NOT_APPLIED and facts.effect is Effect.APPLIED:
+        return "It is proved that it happened. To take it back is another operation."
+    if answer in ALWAYS_BY_TWO and facts.effect not in _MAY_HAVE_HAPPENED:
+        return _KNOWN[facts.effect]
+    if answer is Answer.ACCEPT_DUPLICATE_RISK:
+        return _why_no_risk(facts=facts, contract=contract, now=now)
+    return ""
+
+
+_KNOWN: Final = {
+    Effect.NONE: "It is known that it did not happen: nothing is in doubt.",
+    Effect.APPLIED: "It is known that it happened: nothing is in doubt.",
+    Effect.PARTIAL: "It is known what happened to each item: nothing is in doubt.",
+}
+
+
+def _why_no_risk(*, facts: Facts, contract: Contract, now: datetime) -> str:
+    if facts.items:
+        return "A batch is never sent again as a whole. Answer for its items; a new one can carry what is still wanted."
+    licence = may_repeat(facts=facts, contract=contract, now=now)
+    if isinstance(licence, Licence):
+        return f"No risk has to be accepted: {_SAFER.get(licence, 'a repeat is licensed already')}."
+    if facts.deadline_at is not None and now >= facts.deadline_at:
+        return "The time in which it could be sent has ended. Begin a new operation, as a distinct intent, if it is wanted."
+    for name in ("retries", "network_attempts"):
+        budget = facts.budgets.get(name)
+        if budget is not None and budget.left <= 0:
+            return f"The budget of {budget.limit:g} {name.replace('_', ' ')} is used up: no permit could follow."
+    return ""

@@ -5,6 +5,7 @@
 | was never sent                                                    | the harness: we invent no first dispatch |
 | its contract has no `dispatch`                                    | the harness                             |
 | its decision asks for another payload, or for something else      | the harness                             |
+| two people accepted the risk of a duplicate                       | the harness                             |
 | its decision licenses a repeat, and our credential acts as its own principal | Ascertain                    |
 | likewise, and the credential acts as somebody else                | the harness                             |
 
@@ -25,6 +26,8 @@ REPEATS = frozenset({Action.RETRY, Action.RECOVER_ITEMS})
 def sender_of(*, facts: Facts, contract: Contract, decision: Decision) -> Sender:
     """Who takes the step that the decision licenses."""
     if decision.recovery_action not in REPEATS or not facts.attempts or facts.is_read:
+        return Sender.HARNESS
+    if decision.licence is Licence.ACCEPTED_DUPLICATE_RISK:
         return Sender.HARNESS
     refusal = may_ascertain_send(facts=facts, contract=contract, licence=decision.licence)
     return Sender.HARNESS if refusal is not None else Sender.WORKER

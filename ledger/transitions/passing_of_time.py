@@ -28,9 +28,7 @@ def lapse_attempt(
     last = facts.last_attempt
     if facts.state is not State.DISPATCHED or last is None or last.closed_at is not None or held.now < last.lapses_at:
         return None
-    effect = (
-        join_items(items) if items else join_effects(attempts=facts.attempts, absence_since=None, kind=facts.kind)
-    )
+    effect = join_items(items) if items else join_effects(attempts=facts.attempts, absence_since=None, kind=facts.kind)
     columns, next_check_at = after(held=held, decision=decision, effect=effect, now=held.now)
     attempts = (*facts.attempts[:-1], replace(last, closed_at=held.now))
     if columns["state"] is State.SETTLED:
@@ -95,9 +93,7 @@ def end_by_limit(*, held: Held, decision: Decision, actor: str = "worker") -> in
         verb="end_by_limit",
         actor=actor,
         set=columns,
-        next_check_at=next_look(
-            replace(facts, items=items), state=columns["state"], next_check_at=next_check_at
-        ),
+        next_check_at=next_look(replace(facts, items=items), state=columns["state"], next_check_at=next_check_at),
         **changed_items(facts.items, items),
         said={"rule": decision.rule},
     )

@@ -8,10 +8,22 @@ from ledger.database import execute
 from ledger.identifiers import new_id
 from ledger.queries.facts import Held
 from ledger.rules.decision import Decision
+from ledger.rules.items import settled
 from ledger.rules.payload import digest, raw
-from ledger.rules.resolutions import Answer, Offer
-from ledger.rules.vocabulary import Action, Effect, FailureClass, Proof, Request, Speaker
+from ledger.rules.resolutions import TOLD, Answer, Offer
+from ledger.rules.vocabulary import (
+    Action,
+    Effect,
+    FailureClass,
+    Licence,
+    Outcome,
+    Proof,
+    Request,
+    Speaker,
+    Verification,
+)
 from ledger.transitions.change import Change, write
+from ledger.transitions.items import changed_items
 from ledger.transitions.settle import after
 
 
@@ -70,10 +82,13 @@ def attest(
 
     Raises:
         ValueError: the offer is not allowed, or somebody countersigns their own answer or another one.
-        django.db.IntegrityError: neither reason nor evidence was given.
+        django.db.IntegrityError: neither reason nor evidence was given; or it would be written off while another
+            operation holds its intent.
     """
     if not offer.allowed:
         raise ValueError(offer.why_not)
+    if offer.answer is Answer.PARTIALLY_APPLIED:
+        raise ValueError("What happened in part is told item by item.")
     if signs is not None and (signs.person_id == signer.id or signs.answer is not offer.answer):
         raise ValueError("The second signature must be another person's, for the same answer.")
     if held.facts.version != expected_version:
@@ -105,6 +120,7 @@ def attest(
             next_check_at=change["next_check_at"],
             said={**said, "counts": counts},
             covers=change.get("covers"),
+            items=change.get("items", ()),
             attestation=attestation,
             evidence=_evidence(held, offer, signer, said, counts),
         )
@@ -116,16 +132,32 @@ def _awaiting(held: Held, attestation: dict[str, Any]) -> dict[str, Any]:
 
 
 def _counted(held: Held, offer: Offer) -> dict[str, Any]:
-    if offer.answer is Answer.CANNOT_TELL:
+    answer, effect = offer.answer, held.facts.effect
+    if answer is Answer.CANNOT_TELL:
         # Nothing is claimed; the owner is asked again now rather than at the next interval.
         return {"set": {"awaits_signature_id": None}, "next_check_at": held.now}
-    if offer.answer is Answer.DISTINCT_INTENT:
+    if answer is Answer.DISTINCT_INTENT:
         return {
             "set": {"distinct_intent": True, "holds_identity": False, "decision": {}},
             "next_check_at": held.next_check_at,
         }
-    effect = Effect.APPLIED if offer.answer is Answer.APPLIED else Effect.NONE
-    decision = _decision(held, offer.answer, effect)
+    if answer is Answer.ACCEPT_DUPLICATE_RISK:
+        columns, next_check_at = after(held=held, decision=_risk_accepted(held), effect=effect, now=held.now)
+        return {"set": {**columns, "awaits_signature_id": None}, "next_check_at": next_check_at}
+    if answer is Answer.WRITTEN_OFF:
+        columns, next_check_at = after(
+            held=held, decision=_written_off(held), effect=effect, now=held.now, closes_as=Outcome.WRITTEN_OFF
+        )
+        # It keeps its intent for good, also where a reopened operation had lost it: nothing is sent for it again.
+        keeps = held.identity_digest is not None and not held.distinct_intent
+        items = settled(held.facts.items, verification=Verification.NOT_REQUIRED)
+        return {
+            "set": {**columns, "holds_identity": keeps},
+            "next_check_at": next_check_at,
+            "items": changed_items(held.facts.items, items)["items"],
+        }
+    effect = Effect.APPLIED if answer is Answer.APPLIED else Effect.NONE
+    decision = _decision(held, answer, effect)
     columns, next_check_at = after(held=held, decision=decision, effect=effect, now=held.now)
     return {
         "set": columns,
@@ -136,11 +168,6 @@ def _counted(held: Held, offer: Offer) -> dict[str, Any]:
 
 def _decision(held: Held, answer: Answer, effect: Effect) -> Decision:
     happened = answer is Answer.APPLIED
-    sentence = (
-        "An operator established that it happened. Do not send it again."
-        if happened
-        else "An operator established that it did not happen, and closed it. Begin a new operation if it is still wanted."
-    )
     return Decision(
         recovery_action=Action.DONE if happened else Action.STOP,
         failure_class=FailureClass.SUCCESS if happened else FailureClass.FATAL,
@@ -148,8 +175,36 @@ def _decision(held: Held, answer: Answer, effect: Effect) -> Decision:
         request=Request.ACCEPTED if happened else held.facts.request,
         rule=f"person.{answer.value}",
         code="SETTLED_BY_OPERATOR",
-        hint=sentence,
-        message=sentence,
+        hint=TOLD[answer],
+        message=TOLD[answer],
+    )
+
+
+def _written_off(held: Held) -> Decision:
+    # No decision of a machine may end what may have happened; two people close it, and the agent is told that they did.
+    return Decision(
+        recovery_action=Action.ESCALATE,
+        failure_class=FailureClass.UNKNOWN_OUTCOME,
+        effect_status=held.facts.effect,
+        request=held.facts.request,
+        rule="person.written_off",
+        code="WRITTEN_OFF",
+        hint=TOLD[Answer.WRITTEN_OFF],
+        message=TOLD[Answer.WRITTEN_OFF],
+    )
+
+
+def _risk_accepted(held: Held) -> Decision:
+    return Decision(
+        recovery_action=Action.RETRY,
+        failure_class=FailureClass.UNKNOWN_OUTCOME,
+        effect_status=held.facts.effect,
+        request=held.facts.request,
+        rule="person.accept_duplicate_risk",
+        code="DUPLICATE_RISK_ACCEPTED",
+        hint=TOLD[Answer.ACCEPT_DUPLICATE_RISK],
+        message=TOLD[Answer.ACCEPT_DUPLICATE_RISK],
+        licence=Licence.ACCEPTED_DUPLICATE_RISK,
     )
 
 

@@ -203,7 +203,9 @@ def _cause(*, held: Held, report: Report, decision: Decision, effect: Effect) ->
         return {}  # it says nothing of a request, or an earlier one is what nobody knows: that one's cause stands
     said = report.detail
     cause = cause_of(
-        failure_class=report.failure_class, code=str(said.get("code") or decision.code), owner_code=said.get("owner_code")
+        failure_class=report.failure_class,
+        code=str(said.get("code") or decision.code),
+        owner_code=said.get("owner_code"),
     )
     if not cause and len(held.facts.attempts) == 1 and held.facts.state is State.DISPATCHED:
         return {}  # the first answer, and a good one: nothing stands there yet

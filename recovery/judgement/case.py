@@ -99,7 +99,9 @@ class Case:
     def licence(self) -> Licence | None:
         """What would license a repeat now; None when nothing does. Found out when it is asked for."""
         if self.facts.items:
-            return next((item.licence for item in self.facts.items if item.outcome is None and item.licence is not None), None)
+            return next(
+                (item.licence for item in self.facts.items if item.outcome is None and item.licence is not None), None
+            )
         found = may_repeat(facts=self.facts, contract=self.contract, now=self.now, joined=self.effect)
         return found if isinstance(found, Licence) else None
 
@@ -148,10 +150,7 @@ class Case:
         licence = self.licence
         allowed = may_ascertain_send(facts=self.facts, contract=self.contract, licence=licence) is None
         return (
-            licence is Licence.KEY_IN_WINDOW
-            and allowed
-            and self.code_read not in LAST_WORDS
-            and not self.past_deadline
+            licence is Licence.KEY_IN_WINDOW and allowed and self.code_read not in LAST_WORDS and not self.past_deadline
         )
 
     @property
@@ -196,7 +195,9 @@ class Case:
     def repeats_may_add_up(self) -> bool:
         """Another request of this operation may have had an effect too, and nothing keeps the two from adding up."""
         if self.facts.items:
-            return any(item.outcome is None and item.effect is Effect.APPLIED and _compares(item) for item in self.facts.items)
+            return any(
+                item.outcome is None and item.effect is Effect.APPLIED and _compares(item) for item in self.facts.items
+            )
         if self.contract.idempotency.guarantee is not Guarantee.NONE or self.reading is None:
             return False
         others = sum(attempt.effect is not Effect.NONE for attempt in self.facts.attempts)

@@ -156,8 +156,9 @@ def _code(decision: Decision) -> str:
 
 
 def _message(decision: Decision, *, operation_id: str, ask_again_at: datetime | None) -> str:
-    """The decision's sentence; for an open effect: that it is open, the id, not to repeat it, and when to ask."""
-    if not _open(decision):
+    """The decision's sentence; for an open effect: that it is open, the id, not to repeat it (unless two people
+    accepted that), and when to ask."""
+    if not _open(decision) or decision.licence is Licence.ACCEPTED_DUPLICATE_RISK:
         return decision.message
     what = _WHAT[decision.effect_status]
     when = f"at {_written(ask_again_at)}" if ask_again_at is not None else "later"

@@ -134,9 +134,7 @@ _check = partial(_rule, Occasion.CHECK, standing=_WRITES)
 _applied = partial(_rule, Occasion.ANSWER, standing=frozenset({Standing.APPLIED}))
 _partly = partial(_rule, Occasion.ANSWER, standing=frozenset({Standing.PARTIAL}))
 _in_parts = partial(_rule, Occasion.ANSWER, standing=frozenset({Standing.PARTIAL, Standing.UNKNOWN}))
-_by_items = partial(
-    _rule, Occasion.ANSWER, standing=frozenset({Standing.PARTIAL, Standing.UNKNOWN, Standing.PENDING})
-)
+_by_items = partial(_rule, Occasion.ANSWER, standing=frozenset({Standing.PARTIAL, Standing.UNKNOWN, Standing.PENDING}))
 _running = partial(_rule, Occasion.ANSWER, standing=frozenset({Standing.PENDING}))
 _unknown = partial(_rule, Occasion.ANSWER, standing=frozenset({Standing.UNKNOWN}))
 _nothing = partial(_rule, Occasion.ANSWER, standing=_NOTHING)
@@ -208,8 +206,9 @@ RULES: Final[tuple[Rule, ...]] = (
     ),
     _check(
         "check.unavailable",
-        lambda case: case.check is Verification.UNAVAILABLE and (
-            case.effect in (Effect.APPLIED, Effect.NONE) or not case.must_escalate
+        lambda case: (
+            case.check is Verification.UNAVAILABLE
+            and (case.effect in (Effect.APPLIED, Effect.NONE) or not case.must_escalate)
         ),
         Action.VERIFY,
         "The check could not run, which says nothing of the outcome; it is run again.",

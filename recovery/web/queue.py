@@ -263,6 +263,7 @@ def _context(
     place = {name: request.GET[name] for name in ("after", "before") if request.GET.get(name)}
     return {
         "seat": seat,
+        "section": "queue",
         "acts": bool(seat.roles & DECIDES),
         "scope": scope,
         "rows": rows,

@@ -85,7 +85,7 @@ class GroupRow:
     """The list of its operations."""
     count: str
     parts: str
-    """`12 unknown, 3 wait for a person`."""
+    """`12 unknown, 3 need a person`."""
     first: SafeString
     last: SafeString
     holder: Holder
@@ -139,7 +139,7 @@ def group_row_of(group: Group, *, now: datetime, me: int, query: str, by: Groupi
         f"{count:,} {words}"
         for count, words in (
             (group.unknown, "unknown"),
-            (group.escalated, "waits for a person" if group.escalated == 1 else "wait for a person"),
+            (group.escalated, "needs a person" if group.escalated == 1 else "need a person"),
         )
         if count
     ]

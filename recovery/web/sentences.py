@@ -384,9 +384,7 @@ def _item_lookups(entry: Mapping[str, Any], step: Mapping[str, Any], message: st
     keys = [str(key) for key in entry.get("items_asked") or ()]
     named = ", ".join(key[:40] for key in keys[:3]) + (f" and {len(keys) - 3} more" if len(keys) > 3 else "")
     outcomes = [str(piece.get("outcome") or "") for piece in entry.get("evidence") or ()]
-    found = ", ".join(
-        f"{outcomes.count(outcome)} {outcome.replace('_', ' ')}" for outcome in dict.fromkeys(outcomes)
-    )
+    found = ", ".join(f"{outcomes.count(outcome)} {outcome.replace('_', ' ')}" for outcome in dict.fromkeys(outcomes))
     moved = step.get("state") in (State.SETTLED.value, State.ESCALATED.value)
     return Told(
         icon="magnifying-glass",

@@ -51,21 +51,24 @@ class Chaos:
     done: Counter[str] = field(default_factory=Counter)
     ended_alone: Counter[str] = field(default_factory=Counter)
     roll: random.Random = field(init=False)
+    deck: list[Callable[[], None]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.roll = random.Random(self.seed)
 
     def one(self) -> None:
-        """Break one thing; it works again within a few seconds."""
-        ways: dict[Callable[[], None], int] = {
-            self.kill_node: 5,
-            self.kill_process_of_node: 4,
-            self.kill_beat: 2,
-            self.kill_web: 3,
-            self.stop_database: 3,
-            self.empty_queues: 3,
-        }
-        way = self.roll.choices(list(ways), weights=list(ways.values()))[0]
+        """Break one thing; it works again within a few seconds. Each way has its turn before one comes again."""
+        if not self.deck:
+            self.deck = [
+                self.kill_node,
+                self.kill_process_of_node,
+                self.kill_beat,
+                self.kill_web,
+                self.stop_database,
+                self.empty_queues,
+            ]
+            self.roll.shuffle(self.deck)
+        way = self.deck.pop()
         self.done[way.__name__] += 1
         way()
 

@@ -25,18 +25,20 @@ PATIENCE = 1.5
 Observation = dict[str, Any]
 
 
-def over_http(method: str, url: str, *, key: str | None = None, **request: Any) -> Observation:
+def over_http(
+    method: str, url: str, *, key: str | None = None, patience: float = PATIENCE, **request: Any
+) -> Observation:
     """One call, as the client library sends and tells it."""
     with httpx2.Client(transport=MeasuredTransport(), trust_env=False) as client:
         built = client.build_request(method, url, **request)
         passage = Passage(
             clock=time.monotonic,
-            dispatch_by=time.monotonic() + PATIENCE,
-            timeout=PATIENCE,
+            dispatch_by=time.monotonic() + patience,
+            timeout=patience,
             request_bytes=wire_length(built),
             started_at=time.monotonic(),
         )
-        timeout = httpx2.Timeout(PATIENCE).as_dict()
+        timeout = httpx2.Timeout(patience).as_dict()
         built.extensions = {PASSAGE: passage, "trace": passage.trace, "timeout": timeout}
         sent = Sent(method=method, path=built.url.path, headers=dict(built.headers), idempotency_key=key)
         told = sent.told(permit_headers={})
@@ -74,17 +76,17 @@ class McpHarness:
             "capabilities": {},
             "clientInfo": {"name": "harness", "version": "1"},
         }
-        answer = self._post(self._message("initialize", params))
+        answer = self._post(self._message("initialize", params), patience=20)
         if answer.get("status") != 200:
             raise ConnectionError(f"no handshake: {answer}")
         self.session = answer["headers"].get("mcp-session-id")
         if self.session is not None:
             self._headers["mcp-session-id"] = self.session
-        self._post({"jsonrpc": "2.0", "method": "notifications/initialized"})
+        self._post({"jsonrpc": "2.0", "method": "notifications/initialized"}, patience=20)
 
     def try_to_ask(self, method: str, params: Mapping[str, Any]) -> Any:
         """A result; None where the server no longer knows the session."""
-        seen = self._post(self._message(method, params))
+        seen = self._post(self._message(method, params), patience=20)
         return _result(seen) if seen.get("status") == 200 else None
 
     def call(self, tool: str, arguments: Mapping[str, Any], **more: Any) -> Observation:
@@ -101,8 +103,8 @@ class McpHarness:
             "request": seen["request"],
         }
 
-    def _post(self, message: Mapping[str, Any]) -> Observation:
-        return over_http("POST", self._url, json=message, headers=self._headers)
+    def _post(self, message: Mapping[str, Any], *, patience: float = PATIENCE) -> Observation:
+        return over_http("POST", self._url, json=message, headers=self._headers, patience=patience)
 
     @staticmethod
     def _message(method: str, params: Mapping[str, Any]) -> dict[str, Any]:

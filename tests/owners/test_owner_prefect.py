@@ -35,7 +35,7 @@ def test_a_known_key_answers_the_first_run_whatever_the_parameters_say(subject: 
 )
 def test_a_run_takes_its_time(subject: PrefectSubject, states: list[str], state: str, effect: str, why: str) -> None:
     subject.state = None
-    play = Play(subject)
+    play = Play(subject, budgets={"polls": 8})
     told = play.write()
     assert (told["effect"], told["decision"]["recovery_action"]) == ("pending", "wait"), told["decision"]
     (run,) = subject.owner.runs(subject.flow)

@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Iterator
 from datetime import timedelta
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -194,7 +195,7 @@ def test_lookups_go_on_at_the_slowest_pace_and_end(owner: CountingOwner) -> None
     assert states([id]) == {"escalated": 1}
     assert len(owner.asked) > escalated_at + 1
     later = owner.asked[escalated_at:]
-    assert all(after - before >= 0.39 for before, after in zip(later, later[1:], strict=False)), "its slowest pace"
+    assert all(after - before >= 0.39 for before, after in pairwise(later)), "its slowest pace"
     asked = len(owner.asked)
     work(seconds=1)
     assert len(owner.asked) == asked, "its time is over; the person stays asked"
@@ -213,7 +214,7 @@ def test_a_hanging_owner_costs_a_quick_one_nothing(owner: CountingOwner, other: 
     bench, quick = crowd(other, 60)
     alone = settled_in(quick)
     limits(bench, most_at_once=4)
-    _, hanging = crowd(owner, 120)
+    crowd(owner, 120)
     _, quick = crowd(other, 60)
     beside = settled_in(quick)
     assert owner.asked, "the hanging one was being asked"

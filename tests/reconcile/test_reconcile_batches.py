@@ -408,3 +408,22 @@ def test_ascertain_itself_sends_what_may_go_again(database: Database, desk: Desk
     assert desk.sent[0] == ["b", "c"]
     assert sorted(key for request in desk.sent for key in request) == ["b", "c", "d"], "each once, d after its absence"
     assert batch.ask().status_code == 409
+
+
+def test_rounds_that_end_go_to_a_person_and_lookups_go_on(database: Database, desk: Desk) -> None:
+    batch = Batch(desk, keys="abcdefghijklmnopqrstuvwxyz", budgets={"polls": 2})
+    batch.report(LOST)
+    desk.down = True
+    data = batch.look_until(lambda data: data["state"] == "escalated")
+    assert (data["decision"]["code"], data["budgets"]["polls"]["used"]) == ("POLLS_ENDED", 2)
+    desk.down = False
+    desk.holds |= {key: {"title": f"T {key}"} for key in "abcdefghijklmnopqrstuvwxyz"}
+    assert batch.look_until(lambda data: data["state"] == "settled")["outcome"] == "applied"
+
+
+def test_the_deadline_ends_what_is_left_with_a_person(database: Database, desk: Desk) -> None:
+    batch = Batch(desk, keys="ab", deadline="1s", lookup=[])
+    assert batch.report(answer(a=201, b=422))["state"] == "open"
+    data = batch.look_until(lambda data: data["state"] == "escalated")
+    assert (data["effect"], data["decision"]["code"]) == ("partial", "DEADLINE_PASSED")
+    assert batch.ask().status_code == 409

@@ -68,7 +68,7 @@ def test_what_is_known_of_each_item(batch: Batch, as_person: Any) -> None:
     assert "1 unknown" in text
     assert "1 happened" in text
     for key in ("north", "south", "east"):
-        assert f"<bdi class=\"mono\">{key}</bdi>" in text
+        assert f'<bdi class="mono">{key}</bdi>' in text
     assert text.count('name="item-') == 3, "only the item of which nobody knows is asked about"
     assert "A batch is answered item by item." in text, "and the whole is not answered at once"
 

@@ -56,7 +56,9 @@ class Command(BaseCommand):
         new = set_secret(
             workspace_id=self._workspace(workspace), name=name, sealed=seal(value), expires_at=_moment(expires)
         )
-        self.stdout.write(f"{'Kept' if new else 'Replaced'} secret:{name}. Workers ask with it from their next question on.")
+        self.stdout.write(
+            f"{'Kept' if new else 'Replaced'} secret:{name}. Workers ask with it from their next question on."
+        )
 
     def _list(self, *, workspace: str, **_: Any) -> None:
         now = database_now()
@@ -89,7 +91,9 @@ class Command(BaseCommand):
                 f"{broken} values are opened by no key of ASCERTAIN_FIELD_KEYS and stay as they are; all others are sealed "
                 "with the first. Put the key that is missing back at the end and run this again, or set those values anew."
             )
-        self.stdout.write("Everything is sealed with the first key now; the others may be taken out of ASCERTAIN_FIELD_KEYS.")
+        self.stdout.write(
+            "Everything is sealed with the first key now; the others may be taken out of ASCERTAIN_FIELD_KEYS."
+        )
 
     def _new_key(self, **_: Any) -> None:
         self.stdout.write(new_key())
