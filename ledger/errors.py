@@ -68,6 +68,9 @@ SENTENCES = {
     "a_tool_has_an_owner_of_its_workspace": "That owner belongs to another workspace.",
     "a_tools_current_contract_is_its_own": "That contract belongs to another tool.",
     "a_second_signature_is_another_persons": "The second signature must be another person's, for the same answer.",
+    "two_people_wrote_it_off": "An operation is written off by two people, or not at all.",
+    "an_accepted_risk_licenses_one_permit": "Two people accept the risk of a duplicate for one permit; this one has no such "
+    "decision.",
     "an_answer_has_evidence_or_a_reason": "An answer needs evidence or a reason.",
     "a_run_has_one_name_in_its_workspace": "The workspace has a run of this name already.",
     "a_runs_dispatches_stay_within_its_budget": "The run has used up its dispatches.",

@@ -12,9 +12,10 @@ from django.db import close_old_connections, transaction
 from ledger.database import execute
 from ledger.queries.owners import owners_to_ask
 from ledger.transitions.desk import wake_due
-from ledger.transitions.schedule import beat, claim_due, release
+from ledger.transitions.schedule import Watermark, beat, claim_due, release
 from recovery.asking import Visit
 from recovery.hands import Hands
+from recovery.lookout import Lookout
 from recovery.reconcile import Done, reconcile
 
 BATCH = 20
@@ -25,6 +26,10 @@ TASK_SECONDS = 18.0
 """Nothing is begun later; claims last longer (ledger.transitions.schedule.CLAIM)."""
 _SWEEP = 0x617363  # one advisory lock for sweeping, on any worker
 _WAKING = 0x617364  # and one for waking
+ALIVE_EVERY = 0.4
+"""Seconds."""
+_watermark = Watermark()
+_said_alive_at = float("-inf")
 
 
 def sweep(*, hand_out: Callable[[list[str]], None]) -> int:
@@ -32,7 +37,7 @@ def sweep(*, hand_out: Callable[[list[str]], None]) -> int:
     with transaction.atomic():
         if not execute("SELECT pg_try_advisory_xact_lock(%s)", [_SWEEP])[0][0]:
             return 0
-        due = claim_due(most=MOST)
+        due = claim_due(most=MOST, watermark=_watermark)
     for start in range(0, len(due), BATCH):
         try:
             hand_out([str(id) for id in due[start : start + BATCH]])
@@ -40,8 +45,26 @@ def sweep(*, hand_out: Callable[[list[str]], None]) -> int:
             # The broker is away: nothing is lost, and the next sweep need not wait for these claims to lapse.
             release(ids=due[start:])
             raise
-    beat(part="reconciler")
+    _say_alive()
     return len(due)
+
+
+def look_out(*, hand_out: Callable[[list[str]], None]) -> None:
+    """From now on sweep when something comes due, unless another process does it already. Returns at once."""
+    _lookout(hand_out).stand()
+
+
+@cache
+def _lookout(hand_out: Callable[[list[str]], None]) -> Lookout:
+    return Lookout(sweep=lambda: sweep(hand_out=hand_out), most=MOST)
+
+
+def _say_alive() -> None:
+    """Not with every sweep: there may be many in a second."""
+    global _said_alive_at
+    if time.monotonic() - _said_alive_at > ALIVE_EVERY:
+        _said_alive_at = time.monotonic()
+        beat(part="reconciler")
 
 
 def wake_snoozed() -> int:

@@ -4,7 +4,7 @@ from uuid import UUID
 
 from recovery.celery import app
 from recovery.deliveries import deliver, hand_out_deliveries
-from recovery.sweeps import hands, sweep, take_in_hand, wake_snoozed
+from recovery.sweeps import hands, look_out, sweep, take_in_hand, wake_snoozed
 
 PATIENCE = 0.3
 """Seconds that a task waits at most while its process has enough in hand. No task waits for a slow owner."""
@@ -12,8 +12,11 @@ PATIENCE = 0.3
 
 @app.task(name="recovery.sweep")
 def sweep_due() -> int:
-    """Hand out what is due. Beat's tick; a late one expires instead of piling up."""
-    return sweep(hand_out=_hand_out)
+    """Hand out what is due, and see to it that somebody looks out for what comes due before the next tick. Beat's tick; a
+    late one expires instead of piling up."""
+    handed_out = sweep(hand_out=_hand_out)
+    look_out(hand_out=_hand_out)
+    return handed_out
 
 
 def _hand_out(ids: list[str]) -> None:

@@ -10,10 +10,12 @@ from recovery.web.desk import desk_undo, group_desk, group_desk_act, operation_d
 from recovery.web.judge import judge_page
 from recovery.web.my_work import my_work_hand_over, my_work_live, my_work_page
 from recovery.web.operation import operation, operation_answer, operation_items, operation_live, operation_look_again
+from recovery.web.originals import original, payload
 from recovery.web.preferences import preferences
 from recovery.web.queue import queue, queue_live
 from recovery.web.queue_peek import queue_peek, queue_peek_group
 from recovery.web.queue_views import complete, drop, keep
+from recovery.web.review_packet import packet_as_json, packet_as_markdown
 
 PAGES = [
     path("", my_work_page),
@@ -36,6 +38,10 @@ PAGES = [
     path("operations/<uuid:id>/answer/", operation_answer),
     path("operations/<uuid:id>/items/", operation_items),
     path("operations/<uuid:id>/look-again/", operation_look_again),
+    path("operations/<uuid:id>/packet.md", packet_as_markdown),
+    path("operations/<uuid:id>/packet.json", packet_as_json),
+    path("operations/<uuid:id>/originals/<uuid:original_id>/", original),
+    path("operations/<uuid:id>/payload/<int:revision>/", payload),
     path("operations/<uuid:id>/desk/", operation_desk),
     path("operations/<uuid:id>/desk/<slug:verb>/", operation_desk_act),
     path("groups/<uuid:tool_id>/<slug:key>/desk/", group_desk),

@@ -1,6 +1,6 @@
 """What only two people may decide is refused without them, whoever writes it."""
 
-from django.db import migrations
+from django.db import migrations, models
 
 # Deferred: the second signature is written in the same statement as what it makes true.
 LAWS = """
@@ -47,4 +47,20 @@ DROP FUNCTION two_people_wrote_it_off();
 class Migration(migrations.Migration):
     dependencies = [("ledger", "0008_where_people_look")]
 
-    operations = [migrations.RunSQL(LAWS, reverse_sql=DROPPED)]
+    operations = [
+        migrations.RunSQL(LAWS, reverse_sql=DROPPED),
+        migrations.RemoveConstraint(model_name="item", name="an_items_outcome_says_what_its_effect_is"),
+        migrations.AddConstraint(
+            model_name="item",
+            constraint=models.CheckConstraint(
+                condition=models.Q(
+                    ("outcome__isnull", True),
+                    models.Q(("effect", "applied"), ("outcome", "applied")),
+                    models.Q(("effect", "none"), ("outcome", "not_applied")),
+                    models.Q(("effect__in", ["unknown", "pending", "partial"]), ("outcome", "written_off")),
+                    _connector="OR",
+                ),
+                name="an_items_outcome_says_what_its_effect_is",
+            ),
+        ),
+    ]

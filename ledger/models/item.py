@@ -39,7 +39,10 @@ class Item(models.Model):
                 condition=Q(outcome__isnull=True)
                 | Q(outcome=Outcome.APPLIED.value, effect=Effect.APPLIED.value)
                 | Q(outcome=Outcome.NOT_APPLIED.value, effect=Effect.NONE.value)
-                | Q(outcome=Outcome.WRITTEN_OFF.value, effect__in=[Effect.UNKNOWN.value, Effect.PENDING.value]),
+                | Q(
+                    outcome=Outcome.WRITTEN_OFF.value,
+                    effect__in=[Effect.UNKNOWN.value, Effect.PENDING.value, Effect.PARTIAL.value],
+                ),
                 name="an_items_outcome_says_what_its_effect_is",
             ),
             known(column="effect", words=Effect, table="item"),

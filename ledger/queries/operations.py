@@ -260,15 +260,6 @@ def journal_of(*, id: UUID) -> tuple[JournalRow, ...]:
     )
 
 
-def original_body(*, workspace_id: UUID, id: UUID) -> str | None:
-    """The body of a restricted original of this workspace; None when there is none or retention destroyed it."""
-    rows = execute(
-        "SELECT r.body FROM original r JOIN operation o ON o.id = r.operation WHERE r.id = %s AND o.workspace_id = %s",
-        [id, workspace_id],
-    )
-    return rows[0][0] if rows else None
-
-
 def listed(row: tuple[Any, ...]) -> ListedOperation:
     """One row selected with LISTED."""
     decision = _parsed(row[11])

@@ -7,14 +7,22 @@ from typing import Any
 from uuid import UUID
 
 from ledger.database import execute
+from ledger.queries.contracts import contract_by_id
 from ledger.rules.circuits import Circuit, CircuitState
 from ledger.rules.lifecycle import ASKED
+from ledger.rules.senders import REPEATS
 from ledger.rules.vocabulary import State
 
 MOST_COUNTED = 10_000
 COLUMNS = "st.circuit, st.failures, st.opened_at, st.asks_again_at, st.last_success_at, st.paused_until"
 """A circuit's columns of `owner_state st`, first in a row for `circuit_from`."""
 _WAITING_STATES = sorted(state.value for state in ASKED | {State.VERIFYING})
+_REPEATS = sorted(action.value for action in REPEATS)
+WAITS_FOR_ITS_OWNER = (
+    "o.state = ANY(%(states)s) AND NOT coalesce(o.decision ->> 'recovery_action' = ANY(%(repeats)s), false)"
+)
+"""Whether an operation `o` is one for which the owner is asked. With `WAITING` as its parameters."""
+WAITING = {"states": _WAITING_STATES, "repeats": _REPEATS}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,10 +69,9 @@ def owner_health(*, workspace_id: UUID) -> tuple[OwnerHealth, ...]:
     """Every owner of a workspace, by name. Two statements."""
     counted: dict[UUID, int] = dict(
         execute(
-            "SELECT t.owner_id, count(*) FROM (SELECT tool_id FROM operation WHERE workspace_id = %s AND state = ANY(%s) "
-            "AND decision ->> 'recovery_action' IS DISTINCT FROM 'retry' LIMIT %s) waits "
-            "JOIN tool t ON t.id = waits.tool_id GROUP BY t.owner_id",
-            [workspace_id, _WAITING_STATES, MOST_COUNTED],
+            "SELECT t.owner_id, count(*) FROM (SELECT tool_id FROM operation o WHERE o.workspace_id = %(workspace)s "  # noqa: S608
+            f"AND {WAITS_FOR_ITS_OWNER} LIMIT %(most)s) waits JOIN tool t ON t.id = waits.tool_id GROUP BY t.owner_id",
+            {"workspace": workspace_id, **WAITING, "most": MOST_COUNTED},
         )
     )
     rows = execute(
@@ -86,22 +93,24 @@ def waiting(*, owner_id: UUID, within: timedelta | None = None) -> int:
     )
     rows = execute(
         "SELECT count(*) FROM (SELECT 1 FROM owner ow JOIN tool t ON t.owner_id = ow.id JOIN operation o "  # noqa: S608 - the text is ours
-        f"ON o.workspace_id = ow.workspace_id AND o.tool_id = t.id {due} WHERE ow.id = %(owner)s AND o.state = ANY(%(states)s) "
-        "AND o.decision ->> 'recovery_action' IS DISTINCT FROM 'retry' LIMIT %(most)s) waits",
-        {"owner": owner_id, "states": _WAITING_STATES, "most": MOST_COUNTED, **({"within": within} if due else {})},
+        f"ON o.workspace_id = ow.workspace_id AND o.tool_id = t.id {due} WHERE ow.id = %(owner)s AND {WAITS_FOR_ITS_OWNER} "
+        "LIMIT %(most)s) waits",
+        {"owner": owner_id, **WAITING, "most": MOST_COUNTED, **({"within": within} if due else {})},
     )
     return int(rows[0][0])
 
 
 def owners_to_ask(*, ids: Sequence[UUID]) -> dict[UUID, UUID | None]:
-    """Which owner would be asked for each operation, if its time has come; None where nobody is."""
-    return dict(
-        execute(
-            "SELECT o.id, CASE WHEN o.state = ANY(%s) AND o.decision ->> 'recovery_action' IS DISTINCT FROM 'retry' "
-            "THEN t.owner_id END FROM operation o JOIN tool t ON t.id = o.tool_id WHERE o.id = ANY(%s)",
-            [_WAITING_STATES, list(ids)],
-        )
+    """Which owner would be asked, or sent a repeat by us, for each operation whose time has come; None where nobody is."""
+    rows = execute(
+        "SELECT o.id, t.owner_id, o.contract_id, o.state = ANY(%s), o.decision ->> 'recovery_action' = ANY(%s) "
+        "FROM operation o JOIN tool t ON t.id = o.tool_id WHERE o.id = ANY(%s)",
+        [_WAITING_STATES, _REPEATS, list(ids)],
     )
+    return {
+        id: owner if asks and not (repeats and contract_by_id(contract).dispatch is None) else None
+        for id, owner, contract, asks, repeats in rows
+    }
 
 
 def owners_everywhere() -> list[tuple[str, str, str, int]]:

@@ -7,6 +7,7 @@ from uuid import UUID
 
 from ledger.database import execute
 from ledger.rules.agent_retries import Step, Tries
+from ledger.rules.payload import raw
 from ledger.rules.vocabulary import Effect, Outcome, State
 
 
@@ -32,6 +33,26 @@ def related_operations(
         "WHERE workspace_id = %s AND tool_id = %s AND identity_digest = %s AND id <> %s "
         "ORDER BY holds_identity DESC, created_at DESC LIMIT %s",
         [workspace_id, tool_id, identity_digest, besides, most],
+    )
+    return tuple(_related(row) for row in rows)
+
+
+def with_same_payload(
+    *,
+    workspace_id: UUID,
+    tool_id: UUID,
+    payload_digest: str,
+    besides: UUID,
+    since: datetime,
+    until: datetime,
+    most: int,
+) -> tuple[RelatedOperation, ...]:
+    """Others of a tool that began in a span of time with the same payload, the newest first. Reads what began then."""
+    rows = execute(
+        "SELECT id, operation_id, state, effect, outcome, holds_identity, created_at FROM operation "
+        "WHERE workspace_id = %s AND created_at BETWEEN %s AND %s AND tool_id = %s AND payload_digest = %s AND id <> %s "
+        "ORDER BY created_at DESC, id DESC LIMIT %s",
+        [workspace_id, since, until, tool_id, raw(payload_digest), besides, most],
     )
     return tuple(_related(row) for row in rows)
 

@@ -94,7 +94,8 @@ class Trial:
     number: int
     name: str
     tool: str
-    outcome: ReadOutcome
+    outcome: str
+    """Of a read, what it brought; of a write's attempt, its effect."""
     at: datetime
 
 
@@ -127,6 +128,8 @@ STOPS: Final[Mapping[str, str]] = MappingProxyType(
         "unavailable": "Something could not be read.",
         "another_account": "Going on would have meant to read as somebody else, which is not done.",
         "waits_for_a_person": "What is left is for a person to settle.",
+        "has_its_outcome": "It has its outcome.",
+        "written_off": "Two people closed it without learning what happened.",
     }
 )
 """Why it stopped, in words for people."""
@@ -234,7 +237,7 @@ def packet_markdown(packet: Packet) -> str:
             "",
             "## What was tried",
             "",
-            "| attempt | read | tool | outcome | at |",
+            "| attempt | name | tool | outcome | at |",
             "| --- | --- | --- | --- | --- |",
         ]
         lines += [
@@ -355,7 +358,7 @@ def _of_write(write: Written) -> tuple[list[Established], list[Unverified]]:
         ], []
     if write.effect not in (Effect.APPLIED, Effect.NONE) or write.source is None:
         return [], [
-            Unverified(what=write.operation_id, why=_OPEN_EFFECTS.get(write.effect, _OPEN_EFFECTS[Effect.UNKNOWN]))
+            Unverified(what=write.operation_id, why=OPEN_EFFECTS.get(write.effect, OPEN_EFFECTS[Effect.UNKNOWN]))
         ]
     return [
         Established(
@@ -370,11 +373,12 @@ def _of_write(write: Written) -> tuple[list[Established], list[Unverified]]:
     ], []
 
 
-_OPEN_EFFECTS: Final = {
+OPEN_EFFECTS: Final = {
     Effect.UNKNOWN: "Whether it happened is not known. It must not be repeated.",
     Effect.PENDING: "The owner took it and has not finished. It must not be repeated.",
     Effect.PARTIAL: "A part of it happened. It must not be repeated as a whole.",
 }
+"""Why an effect that is not known is not to be acted on."""
 
 
 def _line(fact: Established) -> str:

@@ -59,6 +59,16 @@ TOLD: Final[Mapping[Answer, str]] = MappingProxyType(
     }
 )
 """What the agent is told once the answer counts; the others tell it nothing new."""
+TOLD_OF_ITEMS: Final[Mapping[Effect, str]] = MappingProxyType(
+    {
+        Effect.APPLIED: "An operator established that all items are done. Do not send any of them again.",
+        Effect.NONE: "An operator established that no item happened, and closed it. "
+        "Begin a new operation if it is still wanted.",
+        Effect.PARTIAL: "An operator closed it: some items are done and the others are not. "
+        "Begin a new operation for those that are still wanted.",
+    }
+)
+"""Likewise of a batch, once no item is open."""
 ITEM_ANSWERS: Final = frozenset({Answer.APPLIED, Answer.NOT_APPLIED})
 ALWAYS_BY_TWO: Final = frozenset({Answer.WRITTEN_OFF, Answer.ACCEPT_DUPLICATE_RISK})
 _MAY_HAVE_HAPPENED: Final = frozenset({Effect.UNKNOWN, Effect.PENDING})

@@ -266,8 +266,9 @@ def look(*, subject: Subject, person_id: int, acts: bool) -> None:
         "groups AS (UPDATE cause_desk g SET held_until = clock_timestamp() + %(lasts)s FROM here JOIN operation o ON o.id = here.id "
         "WHERE g.tool_id = o.tool_id AND g.cause = o.cause AND g.holder_id = %(person)s AND g.held_until > now() "
         "AND g.held_until < now() + %(below)s) "
-        "INSERT INTO presence AS p (operation, person_id, seen_at) SELECT id, %(person)s, clock_timestamp() FROM here "
-        "ON CONFLICT (operation, person_id) DO UPDATE SET seen_at = EXCLUDED.seen_at WHERE p.seen_at < now() - %(again)s",
+        "INSERT INTO presence (operation, person_id, seen_at) SELECT id, %(person)s, clock_timestamp() FROM here "
+        "WHERE NOT EXISTS (SELECT 1 FROM presence p WHERE p.operation = here.id AND p.person_id = %(person)s "
+        "AND p.seen_at >= now() - %(again)s) ON CONFLICT (operation, person_id) DO UPDATE SET seen_at = EXCLUDED.seen_at",
         {
             **named(subject),
             "person": person_id,

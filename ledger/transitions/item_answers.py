@@ -15,7 +15,7 @@ from ledger.rules.decision import Decision
 from ledger.rules.facts import ItemFacts
 from ledger.rules.items import join_items, of_item, outcome_of, settled, with_attempts
 from ledger.rules.payload import digest, raw
-from ledger.rules.resolutions import ITEM_ANSWERS, Answer, item_offer, items_need_second_person
+from ledger.rules.resolutions import ITEM_ANSWERS, TOLD_OF_ITEMS, Answer, item_offer, items_need_second_person
 from ledger.rules.vocabulary import Action, Effect, FailureClass, Proof, Request, Speaker, State
 from ledger.transitions.change import Change, write
 from ledger.transitions.items import changed_items, next_look
@@ -23,12 +23,6 @@ from ledger.transitions.person import FirstSignature, Signer
 from ledger.transitions.settle import after
 
 _SAYS = {Answer.APPLIED: Effect.APPLIED, Answer.NOT_APPLIED: Effect.NONE}
-_ALL = {
-    Effect.APPLIED: "An operator established that all items are done. Do not send any of them again.",
-    Effect.NONE: "An operator established that no item happened, and closed it. Begin a new operation if it is still wanted.",
-    Effect.PARTIAL: "An operator closed it: some items are done and the others are not. Begin a new operation for those "
-    "that are still wanted.",
-}
 
 
 def first_item_answers(*, id: UUID) -> dict[str, Answer]:
@@ -78,8 +72,8 @@ def attest_items(
         return None
     second = items_need_second_person(answers=answers, facts=facts, contract=held.contract, now=held.now)
     counts = not second or signs is not None
-    # The word of the whole answer is the one that asks for more care.
-    word = Answer.APPLIED if set(answers.values()) == {Answer.APPLIED} else Answer.NOT_APPLIED
+    same = set(answers.values())
+    word = same.pop() if len(same) == 1 else Answer.PARTIALLY_APPLIED
     attestation = {
         "id": new_id(),
         "person_id": signer.id,
@@ -152,10 +146,11 @@ def _decision(held: Held, effect: Effect, *, rule: str) -> Decision:
     # No decision of a machine may stop with a part done; a person closes it, and the agent is told that one did.
     action = {Effect.APPLIED: Action.DONE, Effect.NONE: Action.STOP}.get(effect, Action.ESCALATE)
     failure = {Effect.APPLIED: FailureClass.SUCCESS, Effect.NONE: FailureClass.FATAL}.get(effect, FailureClass.PARTIAL)
-    sentence = _ALL[effect]
     if rule.startswith("person.item_"):
         happened = effect is Effect.APPLIED
         sentence = f"An operator established that this item {'happened' if happened else 'did not happen'}."
+    else:
+        sentence = TOLD_OF_ITEMS[effect]
     return Decision(
         recovery_action=action,
         failure_class=failure,

@@ -17,11 +17,9 @@ from django.db import transaction
 from ledger.database import execute
 from ledger.identifiers import new_id
 from ledger.queries.clock import database_now
-from ledger.queries.owners import COLUMNS, circuit_from, waiting
+from ledger.queries.owners import COLUMNS, WAITING, WAITS_FOR_ITS_OWNER, circuit_from, waiting
 from ledger.rules.circuits import Circuit, CircuitState, after_reply, asked_now, at_most, not_before, spread_over
 from ledger.rules.events import EventKind
-from ledger.rules.lifecycle import ASKED
-from ledger.rules.vocabulary import State
 
 TRIES_AGAIN_AFTER = timedelta(minutes=15)
 """So often one question finds out whether a refused credential is accepted again."""
@@ -32,7 +30,6 @@ ORDINARY_ANSWER = 0.5
 _TURNSTILE = 0
 """The slot whose `held_until` is when the next question may begin at an owner with a rate."""
 _TOLD_AGAIN_AFTER = timedelta(hours=1)
-_WAITING_STATES = sorted(state.value for state in ASKED | {State.VERIFYING})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -264,7 +261,7 @@ def wake_waiting(*, owner_id: UUID, since: datetime | None = None) -> None:
         ),
         {
             "owner": owner_id,
-            "states": _WAITING_STATES,
+            **WAITING,
             "over": _over(owner_id, answer_seconds=ORDINARY_ANSWER, within=timedelta(days=1)),
             **({"since": since} if since else {}),
         },
@@ -338,9 +335,9 @@ _MOVED = (
     f"THEN {_LATER} ELSE least({_LATER}, known.deadline_at) END"
 )
 _WAITING = (
-    "SELECT o.id, o.deadline_at, o.state = 'escalated' AS escalated FROM owner ow JOIN tool t ON t.owner_id = ow.id "
+    "SELECT o.id, o.deadline_at, o.state = 'escalated' AS escalated FROM owner ow JOIN tool t ON t.owner_id = ow.id "  # noqa: S608
     "JOIN operation o ON o.workspace_id = ow.workspace_id AND o.tool_id = t.id "
-    "WHERE ow.id = %(owner)s AND o.state = ANY(%(states)s) AND o.decision ->> 'recovery_action' IS DISTINCT FROM 'retry'"
+    f"WHERE ow.id = %(owner)s AND {WAITS_FOR_ITS_OWNER}"
 )
 """Operations for which the owner is asked when their time comes."""
 
@@ -355,7 +352,7 @@ def _move_waiting(owner_id: UUID, *, until: datetime, now: datetime, answer_seco
         "AND (known.escalated OR known.deadline_at > now())",
         {
             "owner": owner_id,
-            "states": _WAITING_STATES,
+            **WAITING,
             "until": until,
             "at_least": timedelta(0),
             "over": _over(owner_id, answer_seconds=answer_seconds, within=until - now),

@@ -5,7 +5,9 @@ by itself, and the next sweep takes the row again.
 """
 
 import os
-from datetime import timedelta
+import time
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 from uuid import UUID
 
 from ledger.database import execute
@@ -22,14 +24,44 @@ SEEN = 4
 """Times as many due rows are seen as are claimed, so that owners take turns."""
 
 
-def claim_due(*, most: int, claim: timedelta = CLAIM) -> list[UUID]:
+RESCANNED_EVERY = 5.0
+"""Seconds between two claims that look from the beginning: a claim that lapsed is as old as when it was taken."""
+SLACK = timedelta(seconds=2)
+"""A transaction may commit a moment that is earlier than what was claimed meanwhile."""
+
+
+@dataclass(slots=True)
+class Watermark:
+    """From where a process looks for what is due. Before it lies what was claimed and has moved on since: entries of the
+    index that nobody needs, and that stay to be walked over for as long as any session holds an older snapshot."""
+
+    at: datetime | None = None
+    rescanned_at: float = float("-inf")
+    """By the monotonic clock."""
+
+    def start(self) -> datetime | None:
+        """Where to look from now; None: from the beginning."""
+        if time.monotonic() - self.rescanned_at < RESCANNED_EVERY:
+            return self.at
+        self.rescanned_at = time.monotonic()
+        return None
+
+    def saw(self, earliest: datetime) -> None:
+        """The earliest moment at which something was due and free."""
+        self.at = earliest - SLACK
+
+
+def claim_due(*, most: int, claim: timedelta = CLAIM, watermark: Watermark | None = None) -> list[UUID]:
     """Take up to `most` operations whose time has come and that nobody holds, those of one owner together.
 
     One statement, SKIP LOCKED: two sweeps never take the same row, and neither waits for the other. Where more are due
-    than are taken, owners take turns: the flood of one does not keep another's waiting.
+    than are taken, owners take turns: the flood of one does not keep another's waiting. With a `watermark`, what lies
+    before it is looked at only every few seconds.
     """
+    mark = watermark or Watermark()
     rows = execute(
         "WITH seen AS MATERIALIZED (SELECT operation, next_check_at FROM schedule WHERE next_check_at <= now() "
+        "AND next_check_at >= coalesce(%(start)s::timestamptz, '-infinity') "
         "AND (claimed_until IS NULL OR claimed_until <= now()) ORDER BY next_check_at LIMIT %(seen)s), "
         "turns AS (SELECT seen.operation, t.owner_id, row_number() OVER (PARTITION BY t.owner_id ORDER BY next_check_at) AS turn "
         "FROM seen JOIN operation o ON o.id = seen.operation JOIN tool t ON t.id = o.tool_id), "
@@ -37,9 +69,11 @@ def claim_due(*, most: int, claim: timedelta = CLAIM) -> list[UUID]:
         "due AS MATERIALIZED (SELECT s.operation, chosen.owner_id FROM schedule s JOIN chosen ON chosen.operation = s.operation "
         "WHERE s.next_check_at <= now() AND (s.claimed_until IS NULL OR s.claimed_until <= now()) FOR UPDATE OF s SKIP LOCKED) "
         "UPDATE schedule SET claimed_until = now() + %(claim)s FROM due WHERE schedule.operation = due.operation "
-        "RETURNING schedule.operation, due.owner_id",
-        {"most": most, "seen": most * SEEN, "claim": claim},
+        "RETURNING schedule.operation, due.owner_id, (SELECT min(next_check_at) FROM seen)",
+        {"most": most, "seen": most * SEEN, "claim": claim, "start": mark.start()},
     )
+    if rows:
+        mark.saw(rows[0][2])
     return [row[0] for row in sorted(rows, key=lambda row: str(row[1]))]
 
 

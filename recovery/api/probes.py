@@ -10,6 +10,7 @@ from psycopg_pool import PoolTimeout
 
 from ledger.queries.clock import database_now
 from ledger.queries.health import heartbeats, overdue, pending_migrations, telling, unsettled_everywhere
+from ledger.queries.owners import owners_everywhere
 
 STALE = timedelta(seconds=60)
 """A reconciler that was not seen for this long is not running."""
@@ -55,4 +56,14 @@ def metrics(_request: HttpRequest) -> HttpResponse:
     )
     for what, count in telling().items():
         telling_gauge.labels(what=what).set(count)
+    where = ["workspace", "owner"]
+    circuits = Gauge(
+        "ascertain_owner_state", "1 for the state that an owner is in", [*where, "state"], registry=registry
+    )
+    refused = Gauge(
+        "ascertain_owner_refused_credentials", "Credentials that an owner refused", where, registry=registry
+    )
+    for workspace, owner, state, latched in owners_everywhere():
+        circuits.labels(workspace=workspace, owner=owner, state=state).set(1)
+        refused.labels(workspace=workspace, owner=owner).set(latched)
     return HttpResponse(generate_latest(registry), content_type=CONTENT_TYPE_LATEST)

@@ -24,7 +24,7 @@ from enum import StrEnum
 from typing import Any, Final
 
 from ledger.rules.decision import Decision
-from ledger.rules.vocabulary import Action, Effect, FailureClass
+from ledger.rules.vocabulary import Action, Effect, FailureClass, Licence
 
 
 class Dialect(StrEnum):

@@ -29,7 +29,7 @@ from ledger.transitions.person import Signer
 from recovery.web.access import missing_role, safe_next, seated, see_other
 from recovery.web.forms import cleaned
 from recovery.web.moments import Shape, moment
-from recovery.web.queue_rows import cause_key
+from recovery.web.queue_rows import cause_key, told_cause
 
 STRIP = "shared/desk.html#strip"
 MORNING = 9
@@ -37,9 +37,9 @@ MORNING = 9
 NO_CAUSE = "-"
 RULES: Mapping[WakesOn, tuple[str, str]] = {
     WakesOn.TIME: ("At that time", ""),
-    WakesOn.EVIDENCE: ("Or on new evidence", "new evidence"),
-    WakesOn.OWNER_BACK: ("Or when the owner answers again", "the owner answers again"),
-    WakesOn.STATE_CHANGE: ("Or when its state changes", "its state changes"),
+    WakesOn.EVIDENCE: ("Or on new evidence", "on new evidence"),
+    WakesOn.OWNER_BACK: ("Or when the owner answers again", "when the owner answers again"),
+    WakesOn.STATE_CHANGE: ("Or when its state changes", "when its state changes"),
 }
 """What ends a snooze: as the form offers it, and as the strip says it."""
 SAID: Mapping[Verb, str] = {
@@ -389,7 +389,16 @@ def _page(
     if request.htmx:  # type: ignore[attr-defined]
         return render(request, STRIP, {"desk": view, "seat": seat}, status=status)
     tool, name = titled(subject=subject) or ("", "")
-    context: dict[str, Any] = {"desk": view, "seat": seat, "tool": tool, "name": name, "onward": onward}
+    words, why, said_code = told_cause(subject.cause) if subject.is_group else ("", "", "")
+    context: dict[str, Any] = {
+        "desk": view,
+        "seat": seat,
+        "tool": tool,
+        "name": words or name,
+        "why": why,
+        "owner_code": said_code,
+        "onward": onward,
+    }
     return render(request, "desk.html", context, status=status)
 
 

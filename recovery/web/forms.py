@@ -1,10 +1,12 @@
 """What a person typed, and whether it can be recorded."""
 
 from dataclasses import dataclass
+from datetime import datetime
 from urllib.parse import urlsplit
 
 from django.http import QueryDict
 
+from ledger.rules.desk import WakesOn
 from ledger.rules.resolutions import Answer
 
 LONGEST_REASON = 4000
@@ -26,6 +28,31 @@ class Typed:
     @property
     def is_wrong(self) -> bool:
         return bool(self.wrong_reason or self.wrong_link)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Later:
+    """What is to become of an operation of which nobody can tell yet."""
+
+    sleeps: datetime | None
+    """Until when it sleeps at the latest; None: it stays where it is."""
+    wakes_on: WakesOn
+    person: int | None
+    """Who gets it; None: nobody in particular."""
+
+
+def read_later(post: QueryDict) -> Later:
+    """What was chosen beside "cannot tell"; what cannot be read is not chosen."""
+    rule, person = post.get("wakes_on", ""), post.get("person", "")
+    try:
+        sleeps = datetime.fromisoformat(post.get("sleeps", "")[:40])
+    except ValueError:
+        sleeps = None
+    return Later(
+        sleeps=sleeps if sleeps is not None and sleeps.tzinfo is not None else None,
+        wakes_on=WakesOn(rule) if rule in list(WakesOn) else WakesOn.TIME,
+        person=int(person) if person.isascii() and person.isdigit() and len(person) < 10 else None,
+    )
 
 
 def read_answer(post: QueryDict) -> Typed:

@@ -20,7 +20,7 @@ from ledger.transitions.desk import hand_over_all
 from recovery.web.access import DECIDES, missing_role, seated, see_other
 from recovery.web.desk import address_of, signer_of
 from recovery.web.forms import cleaned
-from recovery.web.moments import Shape, moment
+from recovery.web.moments import Shape, clock, moment
 from recovery.web.queue_rows import Row, row_of, told_cause
 from recovery.web.sentences import ANSWERS
 
@@ -179,7 +179,7 @@ def _sheet(request: HttpRequest, seat: Seat, work: MyWork) -> Sheet:
     )
     sheet = Sheet(
         words="",
-        as_of=moment(at=now, now=now),
+        as_of=clock(now),
         breaching=tuple(lines[item.id] for item in work.breaching),
         held=held,
         woken=tuple(_woken_line(seat, one, lines, work) for one in work.woken),

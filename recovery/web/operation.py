@@ -1,7 +1,12 @@
-"""One operation: what we know of it and what we don't, what a person may say, and its history in words."""
+"""One operation: what we know of it and what we don't, what a person may say, and its history in words.
+
+`?tab=` shows another side of it; `?from=` is the filter of the list that the person came from, for going on to its
+neighbours and back.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from urllib.parse import urlencode
 from uuid import UUID
 
 from django.contrib import messages
@@ -10,24 +15,43 @@ from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotModif
 from django.shortcuts import render
 from django.views.decorators.http import require_GET, require_http_methods
 
+from ledger.database import TookTooLong, within
 from ledger.errors import sentence
 from ledger.queries.access import Seat
 from ledger.queries.desk import Desk, whole_desk
 from ledger.queries.facts import Held, held, holder_of
+from ledger.queries.filters import read_filter
+from ledger.queries.neighbours import neighbours
 from ledger.queries.operations import evidence_of, journal_of
 from ledger.rules.desk import Subject
 from ledger.rules.resolutions import Answer, Offer, item_offer, offers
 from ledger.rules.vocabulary import State
-from ledger.transitions.desk import look
+from ledger.transitions.desk import Refused, hand_over, look, snooze
 from ledger.transitions.item_answers import attest_items, first_item_answers
 from ledger.transitions.person import FirstSignature, Signer, attest, first_signature
 from ledger.transitions.schedule import look_again
 from recovery.web.access import DECIDES, missing_role, seated
+from recovery.web.decide import decide_card
 from recovery.web.desk import desk_view
-from recovery.web.forms import Typed, read_answer
+from recovery.web.forms import Later, Typed, cleaned, read_answer, read_later
 from recovery.web.items import items_view, read_item_answers
-from recovery.web.operation_view import Notice, decide_card, lines_of, operation_view
+from recovery.web.operation_tabs import address_of, query_of, tab_links, tab_of, tab_view
+from recovery.web.operation_view import Notice, lines_of, operation_view
 from recovery.web.sentences import ANSWERS, STATES
+
+PATIENCE_MS = 500
+"""How long the neighbours in a list may take to find; without them the page is whole."""
+LONGEST_FILTER = 400
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CameFrom:
+    """The list that the person came from."""
+
+    back: str
+    previous: str
+    """Addresses of the neighbours; empty where there is none."""
+    next: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,6 +106,8 @@ def operation_answer(request: HttpRequest, seat: Seat, id: UUID) -> HttpResponse
         return _again(request, seat, found, typed, status=409, text=offer.why_not)
     if typed.is_wrong:
         return _again(request, seat, found, typed, status=422, text="Nothing was recorded yet.")
+    if typed.answer is Answer.PARTIALLY_APPLIED:
+        return _again(request, seat, found, typed, status=422, text="Answer for the items one by one.")
     signer = Signer(id=int(request.user.pk or 0), username=request.user.get_username())
     waiting = found.waiting
     signs = waiting if waiting and waiting.answer is offer.answer and waiting.person_id != signer.id else None
@@ -102,7 +128,27 @@ def operation_answer(request: HttpRequest, seat: Seat, id: UUID) -> HttpResponse
     name = ANSWERS[offer.answer].name
     waits = offer.needs_second_person and signs is None
     text = f"Recorded: {name}." + (" It counts once a second person signs it." if waits else "")
+    if offer.answer is Answer.CANNOT_TELL:
+        text += _afterwards(seat, id, typed, read_later(request.POST), by=signer)
     return _done(request, seat, id, text)
+
+
+def _afterwards(seat: Seat, id: UUID, typed: Typed, later: Later, *, by: Signer) -> str:
+    """Puts to sleep or hands over what could not be told, and says what came of it. The answer is recorded already."""
+    subject = Subject(workspace_id=seat.workspace_id, operation=id)
+    said = ""
+    if later.sleeps is not None:
+        came = snooze(subject=subject, by=by, until=later.sleeps, wakes_on=later.wakes_on)
+        said += (
+            f" But it was not put to sleep: {came.sentence}" if isinstance(came, Refused) else " It sleeps until then."
+        )
+    if later.person is not None:
+        text = typed.reason or f"Could not tell; see {typed.evidence_url}"
+        passed = hand_over(subject=subject, by=by, person_id=later.person, text=text)
+        refused = isinstance(passed, Refused)
+        said += f" But it was not handed over: {passed.sentence}" if isinstance(passed, Refused) else ""
+        said += "" if refused else " It is handed over."
+    return said
 
 
 @require_http_methods(["GET", "POST"])
@@ -215,42 +261,78 @@ def _page(
     status: int = 200,
     of_items: Mapping[str, Answer] | None = None,
 ) -> HttpResponse:
-    view = operation_view(held=found.held, seat=seat, holder=found.holder)
+    one = found.held
+    person_id = int(request.user.pk or 0)
+    evidence, journal = evidence_of(id=one.id), journal_of(id=one.id)
     card = decide_card(
-        held=found.held,
+        held=one,
         offers=found.offers,
+        evidence=evidence,
         waiting=found.waiting,
         seat=seat,
-        person_id=int(request.user.pk or 0),
-        typed=typed,
+        person_id=person_id,
+        typed=typed if of_items is None else None,
         holder=found.holder,
     )
     items = items_view(
-        held=found.held,
-        evidence=evidence_of(id=found.held.id) if found.held.facts.items else (),
+        held=one,
+        evidence=evidence,
         seat=seat,
-        person_id=int(request.user.pk or 0),
+        person_id=person_id,
         waiting=found.waiting,
         typed=typed if of_items is not None else None,
         chosen=of_items or {},
     )
-    desk = _desk(request, seat, found.held.id)
+    desk = _desk(request, seat, one.id)
+    tab, came_from = tab_of(request.GET.get("tab", "")), _came_from(request)
     context = {
         "seat": seat,
-        "op": view,
+        "op": operation_view(held=one, seat=seat, holder=found.holder, evidence=evidence, journal=journal),
         "card": card,
         "items": items,
         "notice": notice,
         "typed": typed,
-        "mark": f"{found.held.facts.version}.{desk.mark}",
+        "later": read_later(request.POST),
+        "mark": f"{one.facts.version}.{desk.mark}",
+        "tab": tab.value,
+        "tabs": tab_links(id=one.id, tab=tab, came_from=came_from),
+        "asked": query_of(tab=tab, came_from=came_from),
+        "came_from": _neighbours(seat, one, came_from, me=person_id) if template == "operation.html" else None,
         "desk": desk_view(
             found=desk,
             seat=seat,
-            person_id=int(request.user.pk or 0),
-            subject=Subject(workspace_id=seat.workspace_id, operation=found.held.id),
+            person_id=person_id,
+            subject=Subject(workspace_id=seat.workspace_id, operation=one.id),
+            onward=address_of(id=one.id, tab=tab, came_from=came_from),
         ),
+        **tab_view(tab=tab, held=one, evidence=evidence, journal=journal),
     }
     return render(request, template, context, status=status)
+
+
+def _came_from(request: HttpRequest) -> str | None:
+    """The filter of the list that the person came from; None where the address names none."""
+    asked = request.GET.get("from")
+    return None if asked is None else " ".join(cleaned(asked).split())[:LONGEST_FILTER]
+
+
+def _neighbours(seat: Seat, one: Held, came_from: str | None, *, me: int) -> CameFrom | None:
+    if came_from is None:
+        return None
+    back = f"/queue/?{urlencode({'q': came_from})}"
+    filter, problems = read_filter(came_from, me=me)
+    if problems:
+        return CameFrom(back=back, previous="", next="")
+    try:
+        with within(milliseconds=PATIENCE_MS):
+            beside = neighbours(workspace_id=seat.workspace_id, filter=filter, id=one.id, created_at=one.created_at)
+    except TookTooLong:
+        return CameFrom(back=back, previous="", next="")
+    return CameFrom(
+        back=back,
+        previous=address_of(id=beside.previous, came_from=came_from) if beside.previous else "",
+        next=address_of(id=beside.next, came_from=came_from) if beside.next else "",
+    )
 
 
 def _done(request: HttpRequest, seat: Seat, id: UUID, text: str) -> HttpResponse:
@@ -259,7 +341,8 @@ def _done(request: HttpRequest, seat: Seat, id: UUID, text: str) -> HttpResponse
         notice = Notice(tone="green", icon="check-circle", title=text, lines=())
         return _page(request, seat, _find(seat, id), template="operation.html#operation", notice=notice)
     messages.success(request, text)
-    response = HttpResponseRedirect(f"/operations/{id}/")
+    to = address_of(id=id, tab=tab_of(request.GET.get("tab", "")), came_from=_came_from(request))
+    response = HttpResponseRedirect(to)
     response.status_code = 303
     return response
 

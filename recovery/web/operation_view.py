@@ -5,7 +5,7 @@ happened to the effect, was the outcome verified.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -15,41 +15,36 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from ledger.queries.access import Seat
-from ledger.queries.facts import Held, payload_of
-from ledger.queries.operations import EvidenceRow, JournalRow, evidence_of, journal_of
-from ledger.queries.people import names_with_role
+from ledger.queries.facts import Held
+from ledger.queries.operations import EvidenceRow, JournalRow
 from ledger.queries.related_operations import RelatedOperation, dependants, related_operations
 from ledger.rules.events import MOST_DEPENDANTS
 from ledger.rules.facts import AttemptFacts
-from ledger.rules.payload import redact
-from ledger.rules.resolutions import Answer, Offer
 from ledger.rules.senders import REPEATS, sender_of
 from ledger.rules.stored import decision_from
 from ledger.rules.vocabulary import (
     Effect,
     EffectKind,
     LookupOutcome,
+    Outcome,
     Phase,
     Proof,
     Request,
-    Role,
     Sender,
     Speaker,
     State,
     Verification,
 )
-from ledger.transitions.person import FirstSignature
 from recovery.web.access import DECIDES, READS_PAYLOADS
-from recovery.web.forms import Typed, is_link
+from recovery.web.forms import is_link
 from recovery.web.moments import Shape, moment
 from recovery.web.sentences import (
-    ANSWERS,
     CHECKS,
     LICENCES,
     LOOKUP_WORDS,
     LOOKUPS,
+    OUTCOMES,
     PROOFS,
-    AnswerLook,
     Look,
     Told,
     look_of,
@@ -66,8 +61,6 @@ CHECK_TONES = {
 }
 FOLD_FROM = 3
 """So many alike lines of history in a row are folded into one."""
-PAYLOAD_SHOWN = 20_000
-"""Characters of a payload that the page shows."""
 QUOTED_SHOWN = 4_000
 DIFFERENCE_SHOWN = 400
 _TURNS = {
@@ -151,6 +144,8 @@ class EvidenceLine:
     revision: str
     quoted: str
     """Foreign text; shown in an inert box."""
+    original: str
+    """Where the restricted original can be read; empty where there is none or the person may not."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -227,10 +222,14 @@ class OperationView:
     held_back: bool
     """Another unsettled operation has the same intent."""
     conflict: tuple[tuple[str, str, str], ...]
-    payload: str
-    payload_restricted: bool
-    payload_gone: bool
-    payload_cut: bool
+    conflict_of_check: bool
+    """The differences were seen when the outcome was checked; False: when the owner was asked whether it happened."""
+    duplicates: tuple[tuple[tuple[str, str], ...], ...]
+    """What the owner named of each object that matched, where more than one did."""
+    matches: int
+    reopened: str
+    """What it had been settled as before it was reopened; empty when it was not."""
+    may_read: bool
     redacted: str
     digest: str
     revision: int
@@ -239,66 +238,16 @@ class OperationView:
     rule: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Choice:
-    """One answer on the decide card."""
-
-    answer: Answer
-    key: int
-    look: AnswerLook
-    allowed: bool
-    why_not: str
-    second: bool
-    """It counts only once another person has signed it."""
-    records: str
-    agent: str
-    open: bool
-    reason: str = ""
-    evidence_url: str = ""
-    wrong_reason: str = ""
-    wrong_link: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Waiting:
-    """A first person's answer that waits for a second."""
-
-    username: str
-    is_me: bool
-    look: AnswerLook
-    reason: str
-    link: str
-    reference: str
-    when: SafeString
-    sign: Choice | None
-    """The form for another person's signature; None for whoever may not sign."""
-    why_not: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Card:
-    """The decide card."""
-
-    version: int
-    choices: tuple[Choice, ...]
-    waiting: Waiting | None
-    why_none: str
-    """Why this person is offered nothing at all."""
-    settled: bool
-    unrecorded: Typed | None = None
-    """What somebody typed that found no form to stand in any more."""
-    admins: tuple[str, ...] = field(default=())
-
-
-def operation_view(*, held: Held, seat: Seat, holder: str | None) -> OperationView:
-    """The page's rows. Reads evidence, history, related operations and, for who may see it, the payload."""
+def operation_view(
+    *, held: Held, seat: Seat, holder: str | None, evidence: Sequence[EvidenceRow], journal: Sequence[JournalRow]
+) -> OperationView:
+    """The page's rows. Reads related operations beside what is handed in; never a payload or an original."""
     facts, now = held.facts, held.now
-    evidence = evidence_of(id=held.id)
     decision = decision_from(held.decision)
     settled = facts.state is State.SETTLED
     may_read = bool(seat.roles & READS_PAYLOADS)
-    payload = payload_of(id=held.id, revision=facts.revision) if may_read else None
-    shown = _payload(payload, held.contract.redact)
+    checked = facts.verification is Verification.FAILED
+    twice = _twice(evidence)
     related: tuple[RelatedOperation, ...] = ()
     if held.identity_digest is not None:
         related = related_operations(
@@ -331,70 +280,29 @@ def operation_view(*, held: Held, seat: Seat, holder: str | None) -> OperationVi
         why_not_look=_why_not_look(facts.state) if not looks else "",
         known=_known(held, evidence),
         bytes=_bytes(evidence),
-        history=_folded(lines_of(journal_of(id=held.id), now=now)),
-        evidence=tuple(_evidence(piece, held) for piece in reversed(evidence)),
+        history=_folded(lines_of(journal, now=now)),
+        evidence=tuple(_evidence(piece, held, may_read) for piece in reversed(evidence)),
         attempts=tuple(_attempt(attempt, held) for attempt in facts.attempts),
         budgets=_budgets(held),
-        related=tuple(_related(other, held) for other in related),
-        dependants=tuple(_related(other, held) for other in _of_its_run(held)),
+        related=tuple(related_line(other, held) for other in related),
+        dependants=tuple(related_line(other, held) for other in of_its_run(held)),
         held_back=holder is not None,
-        conflict=_conflict(evidence) if not settled else (),
-        payload=shown[:PAYLOAD_SHOWN],
-        payload_restricted=not may_read,
-        payload_gone=may_read and payload is None,
-        payload_cut=len(shown) > PAYLOAD_SHOWN,
+        conflict=differences(evidence, checked=checked) if not settled else (),
+        conflict_of_check=checked,
+        duplicates=twice if not settled else (),
+        matches=_matches(evidence) if not settled else 0,
+        reopened=_reopened(journal) if not settled else "",
+        may_read=may_read,
         redacted=", ".join(held.contract.redact),
         digest=facts.payload_digest,
         revision=facts.revision,
         agent=tuple(
-            (_cut(_plain(name), 60), _cut(_plain(value), 300))
+            (cut(plain(name), 60), cut(plain(value), 300))
             for name, value in (held.agent or {}).items()
             if value is not None
         ),
         hint=decision.hint if decision else "",
         rule=decision.rule if decision else "",
-    )
-
-
-def decide_card(
-    *,
-    held: Held,
-    offers: Sequence[Offer],
-    waiting: FirstSignature | None,
-    seat: Seat,
-    person_id: int,
-    typed: Typed | None,
-    holder: str | None,
-) -> Card:
-    """What this person may say now, each choice with whether and why not, and what they had typed."""
-    settled = held.facts.state is State.SETTLED
-    decides = bool(seat.roles & DECIDES)
-    mine = waiting is not None and waiting.person_id == person_id
-    shown = [offer for offer in offers if offer.answer is not Answer.DISTINCT_INTENT or holder is not None]
-    choices = [_choice(offer, number, typed) for number, offer in enumerate(shown, start=1)]
-    sign: Choice | None = None
-    if waiting is not None:
-        same = next((choice for choice in choices if choice.answer is waiting.answer), None)
-        choices = [choice for choice in choices if choice is not same]
-        if same is not None and same.allowed and decides and not mine:
-            sign = _signing(same)
-    taken = any(choice.open and choice.allowed for choice in choices) or bool(sign and sign.open)
-    admins: tuple[str, ...] = ()
-    why_none = ""
-    if not decides:
-        admins = names_with_role(workspace_id=seat.workspace_id, role=Role.ADMIN)
-        asks = f" {' or '.join(admins)} can give it to you." if admins else ""
-        why_none = f"You can read this, but not answer: that needs the role operator or admin in {seat.name}.{asks}"
-    return Card(
-        version=held.facts.version,
-        choices=tuple(choices) if decides and not settled else (),
-        waiting=_waiting(waiting, mine, sign, decides, held) if waiting else None,
-        why_none=why_none,
-        settled=settled,
-        unrecorded=typed
-        if typed and (typed.reason or typed.evidence_url) and not (taken and decides and not settled)
-        else None,
-        admins=admins,
     )
 
 
@@ -662,7 +570,7 @@ def _bytes(evidence: Sequence[EvidenceRow]) -> Bytes | None:
     return Bytes(steps=steps, sentence=where)
 
 
-def _evidence(piece: EvidenceRow, held: Held) -> EvidenceLine:
+def _evidence(piece: EvidenceRow, held: Held, may_read: bool) -> EvidenceLine:
     detail = piece.detail
     if piece.effect == Effect.APPLIED.value:
         says, tone = "it happened", "green"
@@ -696,13 +604,14 @@ def _evidence(piece: EvidenceRow, held: Held) -> EvidenceLine:
         coverage=piece.coverage,
         revision=piece.revision or "",
         quoted=_quoted(detail),
+        original=f"/operations/{held.id}/originals/{piece.original}/" if piece.original and may_read else "",
     )
 
 
 def _reasons(piece: EvidenceRow) -> tuple[str, ...]:
     """Why it counts or does not: sentences of ours, or the reason that a person gave."""
     given = piece.detail.get("reasons")
-    found = [_cut(_plain(reason), DIFFERENCE_SHOWN) for reason in given] if isinstance(given, list | tuple) else []
+    found = [cut(plain(reason), DIFFERENCE_SHOWN) for reason in given] if isinstance(given, list | tuple) else []
     if piece.outcome == "attested":
         if reason := piece.detail.get("reason"):
             found.append(f"“{reason}”")
@@ -710,7 +619,7 @@ def _reasons(piece: EvidenceRow) -> tuple[str, ...]:
             found.append("It does not count yet: a second person has to sign it.")
     violations = piece.detail.get("violations")
     if isinstance(violations, list):
-        found += [f"Against the contract: {_cut(_plain(violation), DIFFERENCE_SHOWN)}" for violation in violations]
+        found += [f"Against the contract: {cut(plain(violation), DIFFERENCE_SHOWN)}" for violation in violations]
     if piece.proof and not found:
         found.append(f"{PROOFS[Proof(piece.proof)].capitalize()}.")
     if not found:
@@ -733,37 +642,63 @@ def _differs(detail: Mapping[str, Any]) -> tuple[tuple[str, str, str], ...]:
 
 def _difference(member: Any, intended: Any, seen: Any) -> tuple[str, str, str]:
     return (
-        _cut(_plain(member), 200),
-        _cut(_plain(intended), DIFFERENCE_SHOWN),
-        _cut(_plain(seen), DIFFERENCE_SHOWN),
+        cut(plain(member), 200),
+        cut(plain(intended), DIFFERENCE_SHOWN),
+        cut(plain(seen), DIFFERENCE_SHOWN),
     )
 
 
-def _conflict(evidence: Sequence[EvidenceRow]) -> tuple[tuple[str, str, str], ...]:
-    """Where the object that was found last differs from what was meant."""
-    last = next(
-        (
-            piece
-            for piece in reversed(evidence)
-            if piece.outcome == LookupOutcome.FOUND.value or (piece.outcome == "notified" and piece.effect)
-        ),
-        None,
-    )
+def differences(evidence: Sequence[EvidenceRow], *, checked: bool) -> tuple[tuple[str, str, str], ...]:
+    """Where what was seen last differs from what was meant: (member, intended, seen). `checked`: when the outcome was
+    checked; else when the owner was asked, or told us."""
+    last = next((piece for piece in reversed(evidence) if _compares(piece, checked=checked)), None)
     return _differs(last.detail) if last else ()
+
+
+def _compares(piece: EvidenceRow, *, checked: bool) -> bool:
+    if checked:
+        return piece.speaker == Speaker.VERIFIER.value
+    return piece.outcome == LookupOutcome.FOUND.value or (piece.outcome == "notified" and bool(piece.effect))
+
+
+def _matches(evidence: Sequence[EvidenceRow]) -> int:
+    """How many objects the owner's last find showed, where they were several."""
+    last = next((piece for piece in reversed(evidence) if piece.outcome == LookupOutcome.FOUND.value), None)
+    count = last.detail.get("matches") if last else None
+    return count if isinstance(count, int) and count > 1 else 0
+
+
+def _twice(evidence: Sequence[EvidenceRow]) -> tuple[tuple[tuple[str, str], ...], ...]:
+    last = next((piece for piece in reversed(evidence) if piece.outcome == LookupOutcome.FOUND.value), None)
+    found = last.detail.get("found") if last is not None and _matches(evidence) else None
+    return tuple(
+        tuple((cut(plain(name), 60), cut(plain(value), DIFFERENCE_SHOWN)) for name, value in one.items())
+        for one in (found if isinstance(found, list) else [])
+        if isinstance(one, dict)
+    )
+
+
+def _reopened(journal: Sequence[JournalRow]) -> str:
+    """What an unsettled operation had last been settled as; empty when it never was."""
+    outcomes = [orjson.loads(row.entry).get("set", {}).get("outcome") for row in journal if '"settled"' in row.entry]
+    known = [outcome for outcome in outcomes if outcome in list(Outcome)]
+    return OUTCOMES[Outcome(known[-1])].word if known else ""
 
 
 def _quoted(detail: Mapping[str, Any]) -> str:
     said = detail.get("quoted") or detail.get("said")
     pieces = said if isinstance(said, list) else [said] if said else []
-    return _cut("\n".join(_plain(piece) for piece in pieces), QUOTED_SHOWN)
+    return cut("\n".join(plain(piece) for piece in pieces), QUOTED_SHOWN)
 
 
-def _plain(value: Any) -> str:
+def plain(value: Any) -> str:
+    """A foreign value as text that turns no reading direction."""
     text = value if isinstance(value, str) else orjson.dumps(value, default=str).decode()
     return text.translate(_TURNS)
 
 
-def _cut(text: str, most: int) -> str:
+def cut(text: str, most: int) -> str:
+    """The text, shortened visibly."""
     return text if len(text) <= most else f"{text[:most]}…"
 
 
@@ -799,7 +734,8 @@ def _budgets(held: Held) -> tuple[BudgetLine, ...]:
     )
 
 
-def _of_its_run(held: Held) -> tuple[RelatedOperation, ...]:
+def of_its_run(held: Held) -> tuple[RelatedOperation, ...]:
+    """Operations of the same run whose next step may hang on this one. One statement; none without a run."""
     run = (held.agent or {}).get("run")
     if not run:
         return ()
@@ -808,7 +744,8 @@ def _of_its_run(held: Held) -> tuple[RelatedOperation, ...]:
     )
 
 
-def _related(other: RelatedOperation, held: Held) -> RelatedLine:
+def related_line(other: RelatedOperation, held: Held) -> RelatedLine:
+    """Another operation as this one's page shows it."""
     return RelatedLine(
         href=f"/operations/{other.id}/",
         operation_id=other.operation_id,
@@ -816,54 +753,4 @@ def _related(other: RelatedOperation, held: Held) -> RelatedLine:
         under=under_state(state=other.state, effect=other.effect, outcome=other.outcome),
         holds=other.holds_identity,
         opened=moment(at=other.created_at, now=held.now),
-    )
-
-
-def _payload(payload: Any, paths: Sequence[str]) -> str:
-    if payload is None:
-        return ""
-    return orjson.dumps(redact(payload, paths=paths), option=orjson.OPT_INDENT_2).decode().translate(_TURNS)
-
-
-def _choice(offer: Offer, number: int, typed: Typed | None) -> Choice:
-    look = ANSWERS[offer.answer]
-    here = typed if typed and typed.answer is offer.answer else None
-    return Choice(
-        answer=offer.answer,
-        key=number,
-        look=look,
-        allowed=offer.allowed,
-        why_not=offer.why_not,
-        second=offer.needs_second_person,
-        records=look.records_first if offer.needs_second_person else look.records,
-        agent="Nothing yet. It is told once the second person has signed." if offer.needs_second_person else look.agent,
-        open=here is not None,
-        reason=here.reason if here else "",
-        evidence_url=here.evidence_url if here else "",
-        wrong_reason=here.wrong_reason if here else "",
-        wrong_link=here.wrong_link if here else "",
-    )
-
-
-def _signing(choice: Choice) -> Choice:
-    """The same answer as a countersignature: with it, it counts."""
-    return replace(choice, second=False, records=choice.look.records, agent=choice.look.agent)
-
-
-def _waiting(first: FirstSignature, mine: bool, sign: Choice | None, decides: bool, held: Held) -> Waiting:
-    why_not = ""
-    if mine:
-        why_not = "You gave this answer. Somebody else has to sign it; “Cannot tell” takes it back."
-    elif not decides:
-        why_not = "An operator or an admin can sign it."
-    return Waiting(
-        username=first.username,
-        is_me=mine,
-        look=ANSWERS[first.answer],
-        reason=first.reason,
-        link=first.evidence_url if is_link(first.evidence_url) else "",
-        reference=first.evidence_url,
-        when=moment(at=first.at, now=held.now),
-        sign=sign,
-        why_not=why_not,
     )

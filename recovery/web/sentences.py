@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from ledger.queries.operations import ListedOperation
 from ledger.rules.notices import Weight
-from ledger.rules.resolutions import Answer
+from ledger.rules.resolutions import TOLD, Answer
 from ledger.rules.vocabulary import (
     Effect,
     Licence,
@@ -186,6 +186,7 @@ class AnswerLook:
     agent: str
 
 
+_WAITS = "Your answer, waiting for a second person. The effect stays as it is until they sign."
 ANSWERS: Final[Mapping[Answer, AnswerLook]] = MappingProxyType(
     {
         Answer.APPLIED: AnswerLook(
@@ -194,8 +195,8 @@ ANSWERS: Final[Mapping[Answer, AnswerLook]] = MappingProxyType(
             icon="check-circle",
             tone="green",
             records="Effect applied, proved by you. The operation settles as applied.",
-            records_first="Your answer, waiting for a second person. The effect stays as it is until they sign.",
-            agent="An operator established that it happened. Do not send it again.",
+            records_first=_WAITS,
+            agent=TOLD[Answer.APPLIED],
         ),
         Answer.NOT_APPLIED: AnswerLook(
             name="It did not happen",
@@ -203,11 +204,17 @@ ANSWERS: Final[Mapping[Answer, AnswerLook]] = MappingProxyType(
             icon="minus-circle",
             tone="gray",
             records="Effect none, proved by you. The operation settles as not applied.",
-            records_first="Your answer, waiting for a second person. The effect stays as it is until they sign.",
-            agent=(
-                "An operator established that it did not happen, and closed it. "
-                "Begin a new operation if it is still wanted."
-            ),
+            records_first=_WAITS,
+            agent=TOLD[Answer.NOT_APPLIED],
+        ),
+        Answer.PARTIALLY_APPLIED: AnswerLook(
+            name="Partly",
+            gist="Some items happened, others did not: answer for each.",
+            icon="scale",
+            tone="amber",
+            records="What you answer for each item. The batch settles once no item is open.",
+            records_first="Your answers for the items, waiting for a second person. Nothing changes until they sign.",
+            agent="How the batch ended, once no item is open.",
         ),
         Answer.CANNOT_TELL: AnswerLook(
             name="Cannot tell",
@@ -217,6 +224,26 @@ ANSWERS: Final[Mapping[Answer, AnswerLook]] = MappingProxyType(
             records="That you looked and could not tell. No effect is claimed; the owner is asked again now.",
             records_first="That you looked and could not tell, waiting for a second person.",
             agent="Nothing new. It stays told that the outcome is unknown and that it must not repeat the call.",
+        ),
+        Answer.WRITTEN_OFF: AnswerLook(
+            name="Write off",
+            gist="Nobody will learn what happened. It is never repeated.",
+            icon="archive-box-x-mark",
+            tone="amber",
+            records="That two people closed it with its effect unknown. It settles as written off and keeps its intent, so "
+            "nothing with the same intent is sent without a person’s word.",
+            records_first=_WAITS,
+            agent=TOLD[Answer.WRITTEN_OFF],
+        ),
+        Answer.ACCEPT_DUPLICATE_RISK: AnswerLook(
+            name="Accept the risk of a duplicate",
+            gist="It may have happened; let it be sent once more all the same.",
+            icon="document-duplicate",
+            tone="red",
+            records="That two people accepted that it may happen twice. The next permit, and no other, carries this as its "
+            "licence. The effect stays unknown.",
+            records_first="Your answer, waiting for a second person. Nothing may be sent until they sign.",
+            agent=TOLD[Answer.ACCEPT_DUPLICATE_RISK],
         ),
         Answer.DISTINCT_INTENT: AnswerLook(
             name="Distinct intent",

@@ -5,6 +5,7 @@ from uuid import uuid4
 
 import pytest
 from django.db import transaction
+from django.test.utils import override_settings
 
 from ledger.database import execute
 from ledger.queries.clock import database_now
@@ -20,7 +21,8 @@ ALL = {"asleep", "group", "mine", "new", "old", "others", "partial", "plain", "s
 def stages(database, django_db_blocker):
     """Two workspaces with the same operations, told apart by nothing but the workspace. Rolled back at the end: some rows
     are put by hand into states that only their history could explain."""
-    with django_db_blocker.unblock(), transaction.atomic():
+    quick = override_settings(PASSWORD_HASHERS=["django.contrib.auth.hashers.MD5PasswordHasher"])
+    with django_db_blocker.unblock(), quick, transaction.atomic():
         yield _stage("Acme"), _stage("Beta")
         transaction.set_rollback(True)
 

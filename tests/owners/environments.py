@@ -50,7 +50,7 @@ def node_environment(*, name: str, packages: tuple[str, ...]) -> NodeEnvironment
         npm = node.parents[1] / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
         quiet = ("--ignore-scripts", "--no-audit", "--no-fund", "--no-update-notifier", "--loglevel=error")
         environ = os.environ | {"PATH": f"{node.parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}"}
-        command = [node, npm, "install", "--prefix", home, *quiet, *packages]
+        command: list[str | Path] = [node, npm, "install", "--prefix", home, *quiet, *packages]
         subprocess.run(command, check=True, timeout=600, env=environ, stdout=subprocess.DEVNULL)
 
     return NodeEnvironment(_built(name, (_NODE, *packages), build))
@@ -79,7 +79,7 @@ def _install(home: Path, *requirements: str) -> None:
 def _uv(*arguments: str) -> None:
     """The uv that made our own environment, with the same cache; it needs seconds where pip needs a minute."""
     environ = {"UV_CACHE_DIR": str(_LOCAL / "cache" / "uv"), "UV_PYTHON_DOWNLOADS": "never", "UV_SYSTEM_CERTS": "true"}
-    command = [Path(sys.executable).with_name("uv"), *arguments, "--quiet"]
+    command: list[str | Path] = [Path(sys.executable).with_name("uv"), *arguments, "--quiet"]
     subprocess.run(command, check=True, timeout=600, env=environ | os.environ)
 
 

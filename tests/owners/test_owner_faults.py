@@ -117,11 +117,13 @@ def unchecked(play: Play) -> dict[str, Any]:
     """A good write, and nobody who could confirm it; then somebody can."""
     told = play.write()
     assert (told["decision"]["recovery_action"], told["effect"]) == ("verify", "applied"), told["decision"]
-    play.subject.hide()
+    proxy = play.subject.proxy
+    assert proxy is not None
+    proxy.fail("down")
     data = play.look_until(lambda data: data["budgets"]["checks"]["used"] >= 2)
     assert (data["decision"]["recovery_action"], data["verification"]) == ("verify", "unavailable")
     assert not play.may_write_again()
-    play.subject.show()
+    proxy.heal()
     data = play.end()
     assert data["verification"] == "verified"
     return data

@@ -2,7 +2,6 @@
 
 import io
 import uuid
-from collections.abc import Iterator
 from contextlib import redirect_stdout
 from typing import Any
 
@@ -34,7 +33,7 @@ def keys(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 @pytest.fixture
-def typed(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+def typed(monkeypatch: pytest.MonkeyPatch) -> Any:
     """`manage.py secrets …` with something on standard input; what it printed."""
 
     def run(*arguments: str, given: str = "") -> str:
@@ -44,7 +43,7 @@ def typed(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
             call_command("secrets", *arguments, stdout=out)
         return out.getvalue()
 
-    yield run
+    return run
 
 
 def test_what_is_sealed_is_opened_by_any_key_and_sealed_by_the_first(keys: Any) -> None:

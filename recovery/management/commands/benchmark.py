@@ -8,11 +8,12 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from recovery.benchmarks import decide, digest, footprint, intake, notice, recovery, settle
+from recovery.benchmarks import claim, decide, digest, footprint, intake, notice, recovery, settle
 from recovery.benchmarks.rounds import VoidRunError
 from recovery.benchmarks.settle_faults import BrokenPromiseError
 
 BENCHMARKS: dict[str, Callable[..., Iterator[dict[str, Any]]]] = {
+    "claim": claim.run,
     "decide": decide.run,
     "digest": digest.run,
     "footprint": footprint.run,
