@@ -5,11 +5,12 @@ open-with-permit costs one commit and one round trip.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from typing import Any
 
-from django.db import OperationalError, connection, transaction
+from django.db import Error, OperationalError, connection, transaction
 from psycopg.errors import QueryCanceled
+from psycopg_pool import PoolClosed, PoolTimeout
 
 
 class TookTooLong(RuntimeError):
@@ -28,6 +29,14 @@ def execute(sql: str, params: Mapping[str, Any] | Sequence[Any] = ()) -> list[tu
         # psycopg's own cursor has the rows already. Its `description` would build an object a column to say so.
         cursor = wrapped.cursor
         return cursor.fetchall() if cursor.rownumber is not None else []
+
+
+def forget_broken() -> None:
+    """After an error: this thread's connection and whatever lies broken in the pool are replaced, so that a database that was
+    restarted fails one question and not one for every connection. Raises nothing."""
+    with suppress(Error, PoolTimeout, PoolClosed):
+        connection.close()
+        connection.pool.check()  # type: ignore[attr-defined] # PostgreSQL's wrapper has one
 
 
 @contextmanager

@@ -24,8 +24,9 @@ from typing import Final
 from uuid import UUID
 
 import structlog
-from django.db import connection
+from django.db import Error, connection
 
+from ledger.database import forget_broken
 from ledger.transitions.owners import Admission, put_back
 from ledger.transitions.schedule import release
 from recovery.asking import SOON, Desk, Visit, desk_of
@@ -151,11 +152,13 @@ class Hands:
                         continue
                 visit = self._one(line, visit)
         except Exception as error:
-            # The database is away, most likely. Claims and places lapse; whoever stands in the line is looked at then.
+            # The database is away, most likely. Whoever stands in the line is claimed again, by us or by another.
             log.error("line_failed", error=type(error).__name__, exc_info=error)
+            forget_broken()
             with self._lock:
                 line.threads -= 1
                 left, line.work = list(line.work), deque()
+            _quietly(lambda: release(ids=[work.id for work in left]))
             for work in left:
                 work.done.set_result(Done.NOTHING)
         finally:
@@ -227,6 +230,10 @@ class Hands:
             work.done.set_result(self._look(work.id, left, visit))
         except Exception as error:
             log.error("reconcile_failed", operation=str(work.id), error=type(error).__name__, exc_info=error)
+            if isinstance(error, Error):
+                # Not its own fault: it need not wait for its claim to lapse.
+                forget_broken()
+                _quietly(lambda: release(ids=[work.id]))
             work.done.set_result(Done.NOTHING)
         if visit is None or line.desk is None:
             return visit
@@ -252,8 +259,8 @@ class Hands:
 
 
 def _quietly(call: Callable[[], None]) -> None:
-    """A place that cannot be given back lapses."""
+    """A place or claim that cannot be given back lapses."""
     try:
         call()
-    except Exception as error:  # noqa: BLE001 - whatever it is, the place ends by itself
-        log.warning("place_not_given_back", error=type(error).__name__)
+    except Exception as error:  # noqa: BLE001 - whatever it is, what was held ends by itself
+        log.warning("not_given_back", error=type(error).__name__)

@@ -2,6 +2,7 @@
 
 from uuid import UUID
 
+from recovery.bulk import hand_out_jobs, run
 from recovery.celery import app
 from recovery.deliveries import deliver, hand_out_deliveries
 from recovery.sweeps import hands, look_out, sweep, take_in_hand, wake_snoozed
@@ -50,3 +51,20 @@ def deliver_batch(*, ids: list[str]) -> dict[str, int]:
 def wake() -> int:
     """Wake what people had put to sleep. Beat's tick."""
     return wake_snoozed()
+
+
+@app.task(name="recovery.bulk")
+def bulk() -> int:
+    """Hand out the jobs in bulk that run and that nobody has in hand. Beat's tick."""
+    return hand_out_jobs(hand_out=_hand_out_job)
+
+
+def _hand_out_job(job_id: str) -> None:
+    bulk_slice.apply_async(kwargs={"job_id": job_id}, expires=5)  # a late one would only find another at work
+
+
+@app.task(name="recovery.bulk_slice")
+def bulk_slice(*, job_id: str) -> None:
+    """Work on a job for a moment, and hand it on while there is more to do."""
+    if run(job_id=UUID(job_id)):
+        _hand_out_job(job_id)

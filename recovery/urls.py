@@ -6,6 +6,19 @@ from django.urls import path
 from recovery.api import probes
 from recovery.api.root import api, unknown_address
 from recovery.web import access
+from recovery.web.bulk import (
+    bulk_again,
+    bulk_begin,
+    bulk_go_on,
+    bulk_job,
+    bulk_job_live,
+    bulk_jobs,
+    bulk_live,
+    bulk_preview,
+    bulk_sign,
+    bulk_stop,
+    bulk_undo,
+)
 from recovery.web.desk import desk_undo, group_desk, group_desk_act, operation_desk, operation_desk_act
 from recovery.web.judge import judge_page
 from recovery.web.my_work import my_work_hand_over, my_work_live, my_work_page
@@ -47,6 +60,17 @@ PAGES = [
     path("groups/<uuid:tool_id>/<slug:key>/desk/", group_desk),
     path("groups/<uuid:tool_id>/<slug:key>/desk/<slug:verb>/", group_desk_act),
     path("desk/undo/<uuid:entry_id>/", desk_undo),
+    path("bulk/", bulk_jobs),
+    path("bulk/live/", bulk_live),
+    path("bulk/preview/", bulk_preview),
+    path("bulk/<uuid:id>/", bulk_job),
+    path("bulk/<uuid:id>/live/", bulk_job_live),
+    path("bulk/<uuid:id>/begin/", bulk_begin),
+    path("bulk/<uuid:id>/stop/", bulk_stop),
+    path("bulk/<uuid:id>/go-on/", bulk_go_on),
+    path("bulk/<uuid:id>/undo/", bulk_undo),
+    path("bulk/<uuid:id>/again/", bulk_again),
+    path("bulk/<uuid:id>/sign/", bulk_sign),
 ]
 
 # Machines' addresses: the API, and the probes beside it.

@@ -361,6 +361,30 @@ document.addEventListener("keydown", (event) => {
   event.stopPropagation();
 }, true);
 
+// ---- bulk: jobs and the drawer beside the queue, every second while one runs ------------------------------------------
+
+async function lookAtJobs() {
+  let soon = false;
+  for (const box of document.hidden ? [] : document.querySelectorAll("[data-poll]")) {
+    const headers = { "X-Live": "1", ...(box.dataset.etag && { "If-None-Match": box.dataset.etag }) };
+    soon ||= "running" in box.dataset;
+    let answer;
+    try { answer = await fetch(box.dataset.poll, { headers, cache: "no-store", credentials: "same-origin", redirect: "manual" }); } catch { continue; }
+    if (answer.status === 401) { signedOut(); continue; }
+    if (answer.status !== 200 || !box.isConnected) continue;
+    const fresh = new DOMParser().parseFromString(await answer.text(), "text/html").getElementById(box.id);
+    if (!fresh || !box.isConnected) continue;
+    const now = document.adoptNode(fresh), ran = "running" in box.dataset;
+    now.dataset.etag = answer.headers.get("ETag") || "";
+    replaceKeepingFocus(box, now);
+    freshenTimes(now);
+    soon ||= "running" in now.dataset;
+    if (ran && !("running" in now.dataset)) words(`It has ended. ${now.dataset.words}`);
+  }
+  setTimeout(lookAtJobs, soon ? 1000 : POLL_MS);
+}
+lookAtJobs();
+
 // ---- where the list was ---------------------------------------------------------------------------------------------
 
 document.addEventListener("focusin", (event) => {

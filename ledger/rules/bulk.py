@@ -1,16 +1,16 @@
 """What may be done to many operations at once, and what must be so of each of them?
 
-| verb                  | who                       | a member is left out when                                          | taken back |
-| --------------------- | ------------------------- | ------------------------------------------------------------------ | ---------- |
-| claim                 | operator, admin           | it is settled, or somebody else holds it                           | yes        |
-| release               | operator, admin           | nobody, somebody else or its group holds it                        | yes        |
-| assign, hand_over     | operator, admin           | it is settled                                                      | yes; notes stay |
-| snooze                | operator, admin           | it is settled                                                      | yes        |
-| label                 | operator, admin           | it has as many labels as there may be                              | yes        |
-| note                  | operator, admin, approver | never                                                              | no         |
-| look_again            | operator, admin           | nobody asks the owner in its state                                 | no         |
-| applied               | operator, admin           | the single answer is not open to a person (`resolutions.offers`)   | no         |
-| not_applied, written_off, accept_duplicate_risk | operator, admin | the same; or its owner's last completed answer was older than the contract's lag when the set was frozen | no |
+| verb                  | who                       | a member is left out when                                      | taken back |
+| --------------------- | ------------------------- | -------------------------------------------------------------- | ---------- |
+| claim                 | operator, admin           | it is settled, or somebody else holds it                       | yes        |
+| release               | operator, admin           | nobody, somebody else or its group holds it                    | yes        |
+| assign, hand_over     | operator, admin           | it is settled                                                  | yes; notes stay |
+| snooze                | operator, admin           | it is settled                                                  | yes        |
+| label                 | operator, admin           | it has as many labels as there may be                          | yes        |
+| note                  | operator, admin, approver | never                                                          | no         |
+| look_again            | operator, admin           | nobody asks the owner in its state                             | no         |
+| applied               | operator, admin           | the answer is not open for it alone (`resolutions.offers`)     | no         |
+| not_applied, written_off, accept_duplicate_risk | operator, admin | the same; or its own last completed lookup was not younger than the contract's lag when the set was frozen | no |
 
 The last three always need a second person's signature on each member, which may be given in bulk as well. A member on
 which another answer waits, or the same one of the same person, is left out.
@@ -87,9 +87,7 @@ ANSWERS: Final[Mapping[Verb, Answer]] = MappingProxyType(
 BY_TWO: Final = frozenset({Verb.NOT_APPLIED, Verb.WRITTEN_OFF, Verb.ACCEPT_DUPLICATE_RISK})
 """Always by two people, and only where the owner has just been asked."""
 OFFERED: Final = tuple(verb for verb in Verb if verb is not Verb.UNDO)
-REVERSIBLE: Final = frozenset(
-    {Verb.CLAIM, Verb.RELEASE, Verb.ASSIGN, Verb.HAND_OVER, Verb.SNOOZE, Verb.LABEL}
-)
+REVERSIBLE: Final = frozenset({Verb.CLAIM, Verb.RELEASE, Verb.ASSIGN, Verb.HAND_OVER, Verb.SNOOZE, Verb.LABEL})
 _AT_THE_DESK: Final = MappingProxyType({verb: desk.Verb(verb.value) for verb in (*REVERSIBLE, Verb.NOTE, Verb.UNDO)})
 _DECIDES: Final = frozenset({Role.OPERATOR, Role.ADMIN})
 CHANGED: Final = "It has changed since the preview."

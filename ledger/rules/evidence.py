@@ -28,7 +28,7 @@ that is not what was meant, is a conflict for a person. A match not by an exact 
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from types import MappingProxyType
 from typing import Final
@@ -105,6 +105,8 @@ class Grade:
     """Proved absent: every condition holds, for enough reads in a row."""
     conflict: bool
     """Something is there that is not what we meant, or more than one thing: a person must look."""
+    duplicate: bool = False
+    """It is more than one thing: it may have happened more than once."""
     reasons: tuple[str, ...]
     """Plain sentences: why it counts, or each thing that keeps it from counting."""
     earliest_useful_at: datetime | None
@@ -157,9 +159,10 @@ def _found(*, lookup: LookupFacts, rule: LookupRule, facts: Facts) -> Grade:
         return _grade(LookupOutcome.INCONCLUSIVE, rule=rule, facts=facts, reasons=(reason,))
     if lookup.matches > 1:
         reason = f"{lookup.matches} objects match: there may be a duplicate. A person must look."
-        return _grade(
+        twice = _grade(
             LookupOutcome.FOUND, rule=rule, facts=facts, effect=Effect.UNKNOWN, conflict=True, reasons=(reason,)
         )
+        return replace(twice, duplicate=True)
     if lookup.differs:
         members = ", ".join(member for member, _, _ in lookup.differs)
         reason = f"What was found differs from what was meant in {members}. A person must look."

@@ -56,15 +56,22 @@ class Piece:
 
 
 def operation_packet(
-    *, facts: Facts, contract: str, pieces: Sequence[Piece], created_at: datetime, as_of: datetime
+    *,
+    facts: Facts,
+    contract: str,
+    pieces: Sequence[Piece],
+    created_at: datetime,
+    as_of: datetime,
+    awaits_signature: bool = False,
 ) -> Packet:
-    """The packet of one operation. `contract` as `tool@number`; `pieces` oldest first."""
+    """The packet of one operation. `contract` as `tool@number`; `pieces` oldest first; `awaits_signature`: a first
+    person's answer waits for a second."""
     established = [_intent(facts, contract, created_at), *_effect(facts, pieces), *_items(facts, pieces)]
-    established += [*_verified(facts, pieces), *_by_two(facts)]
+    established += [*_verified(facts, pieces), *_by_two(facts, pieces)]
     return Packet(
         title=facts.operation_id,
         established=tuple(established),
-        unverified=tuple(_open(facts, pieces)),
+        unverified=tuple(_open(facts, pieces, awaits_signature)),
         trace=tuple(
             Trial(
                 number=attempt.number,
@@ -137,17 +144,11 @@ def _verified(facts: Facts, pieces: Sequence[Piece]) -> Iterator[Established]:
     yield _told("the outcome", said, {"verification": facts.verification.value}, check)
 
 
-def _by_two(facts: Facts) -> Iterator[Established]:
-    if facts.outcome is Outcome.WRITTEN_OFF:
-        yield Established(
-            what="the closing",
-            said="Two people closed it with its effect unknown. It is never repeated.",
-            values={"outcome": facts.outcome.value},
-            source="ledger",
-            revision=None,
-            event_at=None,
-            observed_at=None,
-        )
+def _by_two(facts: Facts, pieces: Sequence[Piece]) -> Iterator[Established]:
+    signed = next((each for each in reversed(pieces) if each.speaker is Speaker.OPERATOR and each.counts), None)
+    if facts.outcome is Outcome.WRITTEN_OFF and signed is not None:
+        said = "Two people closed it with its effect unknown. It is never repeated."
+        yield _told("the closing", said, {"outcome": facts.outcome.value}, signed)
     for attempt in facts.attempts:
         if attempt.licence is Licence.ACCEPTED_DUPLICATE_RISK:
             yield Established(
@@ -162,7 +163,7 @@ def _by_two(facts: Facts) -> Iterator[Established]:
             )
 
 
-def _open(facts: Facts, pieces: Sequence[Piece]) -> Iterator[Unverified]:
+def _open(facts: Facts, pieces: Sequence[Piece], awaits_signature: bool) -> Iterator[Unverified]:
     if not facts.is_read and facts.attempts and facts.effect in OPEN_EFFECTS:
         yield Unverified(what="the effect", why=OPEN_EFFECTS[facts.effect])
     for item in facts.items[:MOST_ITEMS]:
@@ -190,9 +191,9 @@ def _open(facts: Facts, pieces: Sequence[Piece]) -> Iterator[Unverified]:
         yield Unverified(what="the outcome", why="Whether it is as intended has not been checked yet.")
     if facts.verification is Verification.UNAVAILABLE:
         yield Unverified(what="the outcome", why="The check could not run. That says nothing of the outcome.")
-    for each in pieces:
-        if each.speaker is Speaker.OPERATOR and not each.counts and facts.state is not State.SETTLED:
-            yield Unverified(what=each.source, why="One person has answered; it counts once a second person signs it.")
+    answered = next((each for each in reversed(pieces) if each.speaker is Speaker.OPERATOR and not each.counts), None)
+    if awaits_signature and answered is not None:
+        yield Unverified(what=answered.source, why="One person has answered; it counts once a second person signs it.")
 
 
 def _told(what: str, said: str, values: dict[str, str], piece: Piece) -> Established:

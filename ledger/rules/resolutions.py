@@ -101,11 +101,20 @@ class Offer:
     needs_second_person: bool
 
 
-def offers(*, facts: Facts, contract: Contract, now: datetime, blocked_by_identity: bool) -> tuple[Offer, ...]:
-    """Every answer, each with whether and why not."""
-    return tuple(
+def offers(
+    *, facts: Facts, contract: Contract, now: datetime, blocked_by_identity: bool, risk_accepted: bool = False
+) -> tuple[Offer, ...]:
+    """Every answer, each with whether and why not. `risk_accepted`: two people's licence stands and was not used yet."""
+    made = (
         _offer(answer, facts=facts, contract=contract, now=now, blocked_by_identity=blocked_by_identity)
         for answer in Answer
+    )
+    accepted = "Two people accepted it already. The next permit carries it."
+    return tuple(
+        replace(offer, allowed=False, why_not=accepted)
+        if risk_accepted and offer.answer is Answer.ACCEPT_DUPLICATE_RISK and offer.allowed
+        else offer
+        for offer in made
     )
 
 
@@ -180,9 +189,7 @@ def _why_nobody_answers(facts: Facts) -> str:
     return ""
 
 
-def _why_not(
-    answer: Answer, *, facts: Facts, contract: Contract, now: datetime, blocked_by_identity: bool
-) -> str:
+def _why_not(answer: Answer, *, facts: Facts, contract: Contract, now: datetime, blocked_by_identity: bool) -> str:
     if answer is Answer.DISTINCT_INTENT:
         return "" if blocked_by_identity else "No other unsettled operation has this intent."
     if answer is Answer.CANNOT_TELL:

@@ -211,9 +211,10 @@ def _risk_accepted(held: Held) -> Decision:
 def _evidence(
     held: Held, offer: Offer, signer: Signer, said: dict[str, Any], counts: bool
 ) -> tuple[dict[str, Any], ...]:
-    if offer.answer not in (Answer.APPLIED, Answer.NOT_APPLIED):
+    if offer.answer in (Answer.CANNOT_TELL, Answer.DISTINCT_INTENT):
         return ()
-    effect = Effect.APPLIED if offer.answer is Answer.APPLIED else Effect.NONE
+    # To write it off or to accept a risk claims nothing of the effect.
+    effect = {Answer.APPLIED: Effect.APPLIED, Answer.NOT_APPLIED: Effect.NONE}.get(offer.answer) if counts else None
     return (
         {
             "id": new_id(),
@@ -221,14 +222,14 @@ def _evidence(
             "source": f"operator/{signer.username}",
             "speaker": Speaker.OPERATOR.value,
             "outcome": "attested",
-            "effect": effect.value if counts else None,
-            "proof": Proof.ATTESTED.value if counts else None,
+            "effect": effect.value if effect else None,
+            "proof": Proof.ATTESTED.value if effect else None,
             "digest": raw(digest(said)),
             "query": said["evidence_url"][:600],
             "principal": signer.username,
             "observed_at": held.now,
             "coverage": "",
             "original": None,
-            "detail": {"reason": said["reason"], "counts": counts},
+            "detail": {"reason": said["reason"], "counts": counts, "answer": offer.answer.value},
         },
     )

@@ -6,6 +6,7 @@ from typing import Any
 from django.http import HttpRequest, HttpResponse
 from ninja import Router
 
+from ledger.database import TookTooLong, within
 from ledger.queries.access import Caller
 from ledger.queries.contracts import contract_by_id
 from ledger.queries.facts import Held, held_by_name
@@ -31,6 +32,8 @@ from recovery.judgement.reading import ObservationInvalid
 from recovery.report import MOST_TRIES, Contended, NoSuchAttempt, NotTheSender, attempt_number, report
 
 router = Router(tags=["operations"])
+PATIENCE_MS = 2000
+"""So long may the database think about one page of the list."""
 
 BACKLOG = timedelta(seconds=2)
 """How long a request that found no place to wait is told to stay away."""
@@ -100,7 +103,11 @@ def list_operations(request: HttpRequest) -> HttpResponse:
         after = parse_cursor(request.GET["cursor"]) if request.GET.get("cursor") else None
     except CursorInvalid as error:
         raise _bad_query("cursor", f"{error}.") from error
-    page = operation_page(workspace_id=caller.workspace_id, filter=filter, limit=limit, after=after)
+    try:
+        with within(milliseconds=PATIENCE_MS):
+            page = operation_page(workspace_id=caller.workspace_id, filter=filter, limit=limit, after=after)
+    except TookTooLong as error:
+        raise _bad_query("q", "This filter was too wide for the database; add tool: or state:.") from error
     return ok(
         {"items": [shapes.listed(row) for row in page.items], "next_cursor": page.next_cursor, "truncated": False}
     )

@@ -661,6 +661,16 @@ RULES: Final[tuple[Rule, ...]] = (
         Code.PARTIAL_RESULT,
     ),
     _lookup(
+        "lookup.more_than_one",
+        lambda case: case.grade is not None and case.grade.duplicate,
+        Action.ESCALATE,
+        "It may have happened more than once; a person has to look at each of them.",
+        _A_PERSON,
+        "law 7",
+        FailureClass.VERIFICATION,
+        Code.FOUND_TWICE,
+    ),
+    _lookup(
         "lookup.conflict",
         lambda case: case.grade is not None and case.grade.conflict,
         Action.ESCALATE,

@@ -105,6 +105,7 @@ class DeskView:
     notes: tuple[NoteLine, ...]
     looking: str
     """Names; empty: nobody else."""
+    lookers: int
     people: tuple[PersonRow, ...]
     me: int
     seen: str
@@ -201,6 +202,7 @@ def desk_view(
             for note in found.notes
         ),
         looking=_names(found.looking),
+        lookers=len(found.looking),
         people=people_to_assign(workspace_id=seat.workspace_id) if acts else (),
         me=person_id,
         seen=f"{row.holder_id or ''}|{row.snoozed_until.isoformat() if row.snoozed_until else ''}",

@@ -9,7 +9,7 @@ from ledger.queries.access import Seat
 from ledger.queries.facts import Held
 from ledger.queries.operations import EvidenceRow
 from ledger.rules.facts import ItemFacts
-from ledger.rules.resolutions import ITEM_ANSWERS, Answer, item_offer, items_need_second_person
+from ledger.rules.resolutions import ITEM_ANSWERS, TOLD_OF_ITEMS, Answer, item_offer, items_need_second_person
 from ledger.rules.vocabulary import Effect, State
 from ledger.transitions.item_answers import first_item_answers
 from ledger.transitions.person import FirstSignature
@@ -61,6 +61,8 @@ class ItemsView:
     """Whose answers a second person would sign; empty without one."""
     second: bool
     """Some answers count only with a second person's signature."""
+    told: tuple[str, ...]
+    """What the agent may come to be told, once no item is open."""
     version: int
     typed: Typed | None
 
@@ -100,6 +102,7 @@ def items_view(
         why_not=offer.why_not if decides else "",
         signs=waiting.username if waiting is not None and signs else "",
         second=items_need_second_person(answers=risky, facts=facts, contract=held.contract, now=held.now),
+        told=tuple(TOLD_OF_ITEMS.values()) if offer.open else (TOLD_OF_ITEMS[Effect.PARTIAL],),
         version=facts.version,
         typed=typed,
     )

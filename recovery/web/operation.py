@@ -25,7 +25,7 @@ from ledger.queries.neighbours import neighbours
 from ledger.queries.operations import evidence_of, journal_of
 from ledger.rules.desk import Subject
 from ledger.rules.resolutions import Answer, Offer, item_offer, offers
-from ledger.rules.vocabulary import State
+from ledger.rules.vocabulary import Licence, State
 from ledger.transitions.desk import Refused, hand_over, look, snooze
 from ledger.transitions.item_answers import attest_items, first_item_answers
 from ledger.transitions.person import FirstSignature, Signer, attest, first_signature
@@ -227,7 +227,13 @@ def _find(seat: Seat, id: UUID) -> Found:
         )
     return Found(
         held=one,
-        offers=offers(facts=one.facts, contract=one.contract, now=one.now, blocked_by_identity=holder is not None),
+        offers=offers(
+            facts=one.facts,
+            contract=one.contract,
+            now=one.now,
+            blocked_by_identity=holder is not None,
+            risk_accepted=one.decision.get("licence") == Licence.ACCEPTED_DUPLICATE_RISK.value,
+        ),
         waiting=first_signature(id=one.id) if one.awaits_signature else None,
         holder=holder,
     )
@@ -264,16 +270,6 @@ def _page(
     one = found.held
     person_id = int(request.user.pk or 0)
     evidence, journal = evidence_of(id=one.id), journal_of(id=one.id)
-    card = decide_card(
-        held=one,
-        offers=found.offers,
-        evidence=evidence,
-        waiting=found.waiting,
-        seat=seat,
-        person_id=person_id,
-        typed=typed if of_items is None else None,
-        holder=found.holder,
-    )
     items = items_view(
         held=one,
         evidence=evidence,
@@ -282,6 +278,16 @@ def _page(
         waiting=found.waiting,
         typed=typed if of_items is not None else None,
         chosen=of_items or {},
+    )
+    card = decide_card(
+        held=one,
+        offers=found.offers,
+        evidence=evidence,
+        waiting=found.waiting,
+        seat=seat,
+        person_id=person_id,
+        typed=None if of_items is not None and items and items.may_answer else typed,
+        holder=found.holder,
     )
     desk = _desk(request, seat, one.id)
     tab, came_from = tab_of(request.GET.get("tab", "")), _came_from(request)

@@ -27,8 +27,8 @@ from ledger.queries.operations import EvidenceRow, JournalRow
 from ledger.queries.related_operations import RelatedOperation, related_operations, with_same_payload
 from ledger.rules.contract_text import contract_text
 from ledger.rules.history import HistoryBroken, HistoryRow, Replayed
-from ledger.rules.packet import Packet
-from recovery.web.moments import moment
+from ledger.rules.packet import STOPS
+from recovery.web.moments import absolute, moment
 from recovery.web.operation_view import RelatedLine, cut, differences, of_its_run, plain, related_line
 from recovery.web.review_packet import packet_of
 from recovery.web.sentences import who
@@ -169,7 +169,9 @@ def tab_view(*, tab: Tab, held: Held, evidence: Sequence[EvidenceRow], journal: 
         case Tab.RELATED:
             return {"related_tab": _related(held)}
         case Tab.PACKET:
-            return {"packet_tab": _packet(held, evidence)}
+            packet = packet_of(held=held, evidence=evidence)
+            as_of = absolute(packet.as_of)
+            return {"packet_tab": packet, "packet_stopped": STOPS[packet.stop], "packet_as_of": as_of}
         case Tab.RAW:
             return {"raw_tab": _raw(held, journal)}
         case _:
@@ -242,10 +244,6 @@ def _related(held: Held) -> RelatedTab:
         too_many=too_many,
         run=tuple(related_line(other, held) for other in of_its_run(held)),
     )
-
-
-def _packet(held: Held, evidence: Sequence[EvidenceRow]) -> Packet:
-    return packet_of(held=held, evidence=evidence)
 
 
 def _raw(held: Held, journal: Sequence[JournalRow]) -> RawTab:

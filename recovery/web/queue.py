@@ -255,7 +255,9 @@ def _context(
     groups: tuple[GroupRow, ...] = ()
     list_at = asked.address().partition("?")[2]
     if isinstance(page, OperationPage):
-        rows = tuple(row_of(item, now=page.as_of, me=me, list_at=list_at) for item in page.items)
+        rows = tuple(
+            row_of(item, now=page.as_of, me=me, list_at=list_at, filter_text=asked.text) for item in page.items
+        )
     elif isinstance(page, Groups):
         groups = _group_rows(page, asked, me=me)
     scope = _scope(counts) if counts else None
@@ -314,7 +316,7 @@ def _moved_rows(
     moved = [row.id for row in watched if shown[row.id.hex] != row.mark or not row.matches]
     list_at = asked.address().partition("?")[2]
     rows = tuple(
-        row_of(item, now=counts.as_of, me=me, list_at=list_at, matches=matches[item.id])
+        row_of(item, now=counts.as_of, me=me, list_at=list_at, filter_text=asked.text, matches=matches[item.id])
         for item in listed_operations(workspace_id=seat.workspace_id, ids=moved)
     )
     there = {row.id.hex: f"{row.mark}{'' if row.matches else '-'}" for row in watched}

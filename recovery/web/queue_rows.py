@@ -98,15 +98,25 @@ class GroupRow:
     """Where its summary is."""
 
 
-def row_of(item: ListedOperation, *, now: datetime, me: int, list_at: str = "", matches: bool = True) -> Row:
-    """One operation's row as `me` sees it. `list_at`: the query of the list that it stands in."""
+def row_of(
+    item: ListedOperation,
+    *,
+    now: datetime,
+    me: int,
+    list_at: str = "",
+    filter_text: str = "",
+    matches: bool = True,
+) -> Row:
+    """One operation's row as `me` sees it. `list_at` is the query of the list that it stands in, and `filter_text` the
+    filter, for the way back from its page."""
     upcoming, under = _next(item, now=now)
     due, tone = _due(item, now=now)
+    came_from = f"?{urlencode({'from': filter_text})}" if filter_text else ""
     return Row(
         key=item.id.hex,
         mark=item.mark,
         id=str(item.id),
-        href=f"/operations/{item.id}/",
+        href=f"/operations/{item.id}/{came_from}",
         peek=f"/queue/?{list_at}{'&' if list_at else ''}peek={item.id}",
         look=look_of(state=item.state, outcome=item.outcome),
         under=under_state(state=item.state, effect=item.effect, outcome=item.outcome),

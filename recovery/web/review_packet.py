@@ -43,6 +43,7 @@ def packet_of(*, held: Held, evidence: Sequence[EvidenceRow]) -> Packet:
         pieces=[_piece(row) for row in evidence],
         created_at=held.created_at,
         as_of=held.now,
+        awaits_signature=held.awaits_signature is not None,
     )
 
 

@@ -3,7 +3,7 @@
 For pictures and for tests. Each scene is told at times in the past, so that ages and waits look as they would.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -12,13 +12,24 @@ from uuid import UUID
 from ledger.database import execute
 from ledger.queries.clock import database_now
 from ledger.queries.facts import Held, held
+from ledger.rules.batch_payload import items_in
 from ledger.rules.contract import Contract, identity_members, parse_contract
 from ledger.rules.decision import Decision
 from ledger.rules.evidence import Grade
 from ledger.rules.facts import LookupFacts
 from ledger.rules.payload import canonical, digest, digest_of
 from ledger.rules.resolutions import Answer, offers
-from ledger.rules.vocabulary import Action, Effect, FailureClass, LookupOutcome, Proof, Request, Role, Speaker
+from ledger.rules.vocabulary import (
+    Action,
+    Effect,
+    EffectKind,
+    FailureClass,
+    LookupOutcome,
+    Proof,
+    Request,
+    Role,
+    Speaker,
+)
 from ledger.transitions.contracts import publish_contract
 from ledger.transitions.lookup import Answer as OwnersAnswer
 from ledger.transitions.lookup import record_lookup
@@ -105,16 +116,25 @@ def set_stage(*, slug: str, name: str, password: str, suffix: str = "") -> Stage
     for username, full_name, role in PEOPLE:
         people[username] = ensure_person(username=f"{username}{suffix}", name=full_name, password=password)
         ensure_role(workspace_id=workspace_id, person_id=people[username], role=role)
-    tools = {}
-    for document in CONTRACTS:
+    stage = Stage(workspace_id=workspace_id, suffix=suffix, people=people, tools={})
+    return taught(stage=stage, documents=CONTRACTS)
+
+
+def taught(*, stage: Stage, documents: Iterable[Mapping[str, Any]]) -> Stage:
+    """The stage with these contracts beside its own."""
+    tools = dict(stage.tools)
+    for document in documents:
+        now = database_now()
         contract = parse_contract(document)
-        owner_id = ensure_owner(workspace_id=workspace_id, name=contract.owner, base_url="http://127.0.0.1:9")
-        contract_id, number = publish_contract(workspace_id=workspace_id, contract=contract, owner_id=owner_id, now=now)
+        owner_id = ensure_owner(workspace_id=stage.workspace_id, name=contract.owner, base_url="http://127.0.0.1:9")
+        contract_id, number = publish_contract(
+            workspace_id=stage.workspace_id, contract=contract, owner_id=owner_id, now=now
+        )
         [(tool_id,)] = execute(
-            "SELECT id FROM tool WHERE workspace_id = %s AND name = %s", [workspace_id, contract.contract]
+            "SELECT id FROM tool WHERE workspace_id = %s AND name = %s", [stage.workspace_id, contract.contract]
         )
         tools[contract.contract] = (tool_id, contract_id, number, contract)
-    return Stage(workspace_id=workspace_id, suffix=suffix, people=people, tools=tools)
+    return replace(stage, tools=tools)
 
 
 def opened(
@@ -150,6 +170,7 @@ def opened(
         deadline_at=now + contract.deadline,
         reconcile_until=now + contract.reconcile_until,
         wants_permit=permit,
+        item_keys=tuple(items_in(contract, payload)) if contract.effect is EffectKind.BATCH else (),
     )
     made = open_operation(intent=intent, now=now)
     if made is None:
@@ -168,7 +189,7 @@ def reported(
     detail: Mapping[str, Any] | None = None,
 ) -> None:
     """The harness tells what it saw of the last attempt, `after` its permit was given."""
-    one = _at(id, lambda found: found.facts.attempts[-1].opened_at + after)
+    one = at(id, lambda found: found.facts.attempts[-1].opened_at + after)
     attempt = one.facts.attempts[-1]
     told = decision(one)
     body = canonical({"attempt": attempt.number, **(detail or {})})
@@ -186,7 +207,7 @@ def reported(
         observed_at=one.now,
         detail=detail or {},
     )
-    _written(record_observation(held=one, report=report, decision=told, actor="token:support-agents"))
+    written(record_observation(held=one, report=report, decision=told, actor="token:support-agents"))
 
 
 def looked(
@@ -202,7 +223,7 @@ def looked(
     detail: Mapping[str, Any] | None = None,
 ) -> None:
     """The owner was asked some time ago and answered so."""
-    one = _at(id, lambda found: found.now - ago)
+    one = at(id, lambda found: found.now - ago)
     lookup = LookupFacts(
         source=f"{one.owner.name}/status",
         by="status",
@@ -229,21 +250,21 @@ def looked(
     )
     body = canonical({"at": one.now.isoformat(), "outcome": outcome.value}).decode()
     answer = OwnersAnswer(lookup=lookup, grade=grade, body=body, detail={"reasons": list(reasons), **(detail or {})})
-    _written(record_lookup(held=one, answer=answer, decision=decision(one), at=one.now))
+    written(record_lookup(held=one, answer=answer, decision=decision(one), at=one.now))
 
 
 def lapsed(*, id: UUID) -> None:
     """The last permit ended without a report."""
-    one = _at(id, lambda found: found.facts.attempts[-1].lapses_at)
+    one = at(id, lambda found: found.facts.attempts[-1].lapses_at)
     told = decided(Action.RECONCILE, "NO_REPORT", "The permit ended without a report, so its effect is unknown.")(one)
-    _written(lapse_attempt(held=one, decision=told))
+    written(lapse_attempt(held=one, decision=told))
 
 
 def limit_reached(*, id: UUID, ago: timedelta, message: str, next_look: timedelta) -> None:
     """A budget ended with the effect unknown, and a person is asked."""
-    one = _at(id, lambda found: found.now - ago)
+    one = at(id, lambda found: found.now - ago)
     told = decided(Action.ESCALATE, "POLLS_BUDGET_ENDED", message, after=next_look)(one)
-    _written(end_by_limit(held=one, decision=told))
+    written(end_by_limit(held=one, decision=told))
 
 
 def permitted(*, id: UUID) -> None:
@@ -267,7 +288,7 @@ def answered(
         if offer.answer is answer
     )
     signer = Signer(id=stage.people[username], username=f"{username}{stage.suffix}")
-    _written(
+    written(
         attest(
             held=one,
             signer=signer,
@@ -549,13 +570,15 @@ def _seconds(count: int) -> timedelta:
     return timedelta(seconds=count)
 
 
-def _at(id: UUID, when: Callable[[Held], datetime]) -> Held:
+def at(id: UUID, when: Callable[[Held], datetime]) -> Held:
+    """The operation as it is, at a moment that is told of it."""
     one = held(id=id)
     if one is None:
         raise LookupError(f"{id} is not on this stage")
     return replace(one, now=when(one))
 
 
-def _written(version: object) -> None:
+def written(version: object) -> None:
+    """Raises where a step of a scene was not taken."""
     if version is None:
         raise LookupError("somebody else moved this operation while the scene was played")

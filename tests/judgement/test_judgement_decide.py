@@ -122,7 +122,7 @@ LOOKUPS = [
     (lookup("found"), {}, "done", "lookup.applied", "an exact match at the owner"),
     (lookup("found", effect=Effect.PENDING), {}, "wait", "lookup.running", "made, not finished"),
     (lookup("found", differs=(("title", "a", "b"),)), {}, "escalate", "lookup.conflict", "not what was meant"),
-    (lookup("found", matches=2), {}, "escalate", "lookup.conflict", "two of them"),
+    (lookup("found", matches=2), {}, "escalate", "lookup.more_than_one", "two of them"),
     (lookup(), {}, "reconcile", "lookup.not_settled", "one clean read of two"),
     (lookup(), CLEAN, "retry", "lookup.absent.retry", "graded absence licenses a repeat"),
     (lookup(), {**CLEAN, **spent("retries")}, "stop", "lookup.absent.retries_ended", "proved absent, and no repeat left"),

@@ -359,6 +359,7 @@ def rows() -> Iterator[Row]:
         "an answer is one of four words",
     )
 
+    yield from _of_two_people()
     yield from _of_items()
     yield from _of_owners_and_telling()
     yield from _of_the_desk()
@@ -412,6 +413,40 @@ def rows() -> Iterator[Row]:
         "published_by_id, tool_id FROM contract_version WHERE id = %(their_contract)s",
         "a_version_number_is_used_once",
         "tickets.create@1 is one document",
+    )
+
+
+def _of_two_people() -> Iterator[Row]:
+    """Laws of what only two people decide."""
+    off = f"{SETTLED}, outcome = 'written_off', effect = 'unknown', holds_identity = true"
+    yield step("open", off), "two_people_wrote_it_off", "§5: nobody writes off alone, and nothing does"
+    for answer, seen, why in (
+        ("not_applied", "version", "§5: signatures for another answer"),
+        ("written_off", "version - 1", "§5: nor with signatures for what it was before"),
+    ):
+        yield f"{_by_two(answer, seen)}; {step('open', off)}", "two_people_wrote_it_off", why
+    at_risk = copy_of("attempt", "open", number="2", **PERMITTED_AT_RISK)
+    yield at_risk, "an_accepted_risk_licenses_one_permit", "§7: nobody accepted the risk"
+    yield (
+        f"{_by_two('accept_duplicate_risk', 'version')}; {at_risk}; "
+        + copy_of("attempt", "open", number="3", **PERMITTED_AT_RISK),
+        "an_accepted_risk_licenses_one_permit",
+        "§7: it was accepted for one permit, and one was given",
+    )
+
+
+PERMITTED_AT_RISK = {"repeats_a_write": "true", "licence": "'accepted_duplicate_risk'", "closed_at": "now()"}
+
+
+def _by_two(answer: str, seen: str) -> str:
+    """Two people's signatures under an answer on `open`, for the version (an SQL expression) that they saw."""
+    columns = "id, operation, person_id, answer, reason, evidence_url, version_seen, at"
+    first = "'00000000-0000-0000-0000-00000000000b'"
+    return (
+        f"INSERT INTO attestation ({columns}) SELECT {first}, id, %(olive)s, '{answer}', 'seen', '', {seen}, now() "
+        "FROM operation WHERE id = %(open)s; "
+        f"INSERT INTO attestation ({columns}, signs_id) SELECT gen_random_uuid(), id, %(ada)s, '{answer}', 'seen', '', "
+        f"{seen}, now(), {first} FROM operation WHERE id = %(open)s"
     )
 
 
@@ -762,3 +797,10 @@ def test_every_law_is_tried() -> None:
     # An unknown outcome contradicts every effect as well, and that check comes first.
     tried |= {"operation_outcome_is_a_known_word", "item_outcome_is_a_known_word"}
     assert set(SENTENCES) - tried == set(), "laws that no row of the table tries"
+
+
+def test_two_people_may(as_app: psycopg.Connection[Any], known: dict[str, Any]) -> None:
+    off = step("open", f"{SETTLED}, outcome = 'written_off', effect = 'unknown', holds_identity = true")
+    assert refusal(as_app, f"{_by_two('written_off', 'version')}; {off}", known) == ""
+    at_risk = copy_of("attempt", "open", number="2", **PERMITTED_AT_RISK)
+    assert refusal(as_app, f"{_by_two('accept_duplicate_risk', 'version')}; {at_risk}", known) == ""

@@ -307,6 +307,18 @@ def test_temporary_clusters_are_apart_and_leave_nothing() -> None:
             pytest.fail("it still answers")
 
 
+def test_what_was_committed_outlives_a_crash_at_the_same_address() -> None:
+    with temporary_cluster(REPOSITORY) as cluster:
+        url = cluster.url(Role.SUPERUSER)
+        execute(url, "CREATE TABLE kept AS SELECT 1 AS one")
+        postgres.crash(cluster)
+        assert not cluster.alive()
+        postgres.start_again(REPOSITORY, cluster=cluster)
+        assert cluster.alive()
+        assert execute(url, "SELECT one FROM kept") == [(1,)]
+    assert not cluster.alive()
+
+
 def test_it_imports_without_any_installed_package() -> None:
     code = "import sys; sys.path.insert(0, sys.argv[1]); import recovery.local.postgres, recovery.local.supervisor"
     subprocess.run([sys.executable, "-I", "-S", "-c", code, str(REPOSITORY)], check=True)

@@ -25,7 +25,7 @@ import yaml
 
 from tests.owners import kinto, localstripe, maildev, mcp_servers, postgres, prefect
 from tests.owners.fault_proxy import FaultProxy
-from tests.owners.harness import McpHarness, Observation, in_postgres, over_http, over_smtp
+from tests.owners.harness import PATIENCE, McpHarness, Observation, in_postgres, over_http, over_smtp
 from tests.owners.running import Program
 from tests.owners.wire_proxy import WireProxy
 
@@ -193,11 +193,12 @@ class PrefectSubject(_OverHttp):
     def write(self, key: str | None) -> Observation:
         return self.run(key, self.payload)
 
-    def run(self, key: str | None, parameters: dict[str, Any]) -> Observation:
+    def run(self, key: str | None, parameters: dict[str, Any], *, patience: float = PATIENCE) -> Observation:
         """Ask for a run."""
         body = {"flow_id": self.flow, "idempotency_key": key, "parameters": parameters}
         state = {"state": {"type": self.state}} if self.state else {}
-        return over_http("POST", f"{self.proxy.url}{prefect.RUNS}", key=key, json={**body, **state})
+        url = f"{self.proxy.url}{prefect.RUNS}"
+        return over_http("POST", url, key=key, patience=patience, json={**body, **state})
 
     def effects(self) -> int:
         return len(self.owner.runs(self.flow))

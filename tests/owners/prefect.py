@@ -81,4 +81,7 @@ def running(folder: Path) -> Iterator[Prefect]:
         is_up=lambda: urllib.request.urlopen(f"http://127.0.0.1:{port}/api/health", timeout=5).close(),
     )
     with started(program):
-        yield Prefect(port=port, program=program)
+        server = Prefect(port=port, program=program)
+        # The first run after a start takes seconds, which no harness waits for.
+        server.ask(RUNS, {"flow_id": server.new_flow()})
+        yield server

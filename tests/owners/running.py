@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-START_SECONDS = 60
+START_SECONDS = 180
 """How long an owner may take to come up; on a busy machine some need long."""
 
 

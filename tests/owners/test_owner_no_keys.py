@@ -26,4 +26,4 @@ def test_two_requests_are_two_effects_and_a_person_hears_of_both(
     data = play.end()
     assert (data["state"], data["effect"]) == ("escalated", "unknown"), data["decision"]
     assert not play.may_write_again()
-    assert "2 objects match" in data["decision"]["message"]
+    assert data["decision"]["code"] == "FOUND_TWICE"

@@ -17,8 +17,8 @@ def subject(subject_at: Callable[[str], PrefectSubject]) -> PrefectSubject:
 
 
 def test_a_known_key_answers_the_first_run_whatever_the_parameters_say(subject: PrefectSubject) -> None:
-    first = subject.run("k", {"title": "Something else"})
-    again = subject.run("k", subject.payload)
+    first = subject.run("k", {"title": "Something else"}, patience=20)
+    again = subject.run("k", subject.payload, patience=20)
     assert (first["status"], again["status"]) == (201, 200)
     assert again["body"]["id"] == first["body"]["id"]
     assert again["body"]["parameters"] == {"title": "Something else"}
@@ -52,7 +52,7 @@ def test_a_run_takes_its_time(subject: PrefectSubject, states: list[str], state:
 def test_another_run_under_our_key_is_not_ours(subject: PrefectSubject) -> None:
     """Its answer looks like a success; only the check shows that something else was meant."""
     play = Play(subject)
-    subject.run(play.permit["idempotency_key"], {"title": "Something else"})
+    subject.run(play.permit["idempotency_key"], {"title": "Something else"}, patience=20)
     play.write()
     data = play.end()
     assert (data["state"], data["verification"]) == ("escalated", "failed"), data["decision"]

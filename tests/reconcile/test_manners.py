@@ -11,9 +11,10 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 
-from ledger.database import execute
+from ledger.database import execute, forget_broken
 from ledger.queries.clock import database_now
 from ledger.queries.owners import owner_health
 from ledger.rules.circuits import OPENS_AFTER, CircuitState
@@ -220,8 +221,18 @@ def test_a_hanging_owner_costs_a_quick_one_nothing(owner: CountingOwner, other: 
     beside = settled_in(quick)
     assert owner.asked, "the hanging one was being asked"
     assert owner.most_at_once <= 4
-    print(f"\nquick alone {60 / alone:.0f}/s, beside a hanging owner {60 / beside:.0f}/s")
     assert beside < alone + 2.0, f"{alone:.1f} s alone, {beside:.1f} s beside a hanging owner"
+
+
+def test_a_database_that_comes_back_is_used_again_at_once(owner: CountingOwner, database: Database) -> None:
+    owner.seconds = 0.02
+    _, ids = crowd(owner, 40)
+    work(seconds=0.2)
+    with psycopg.connect(database.superuser_url, autocommit=True) as superuser:
+        superuser.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'ascertain_app'")
+    forget_broken()  # this thread's own; those of the hands are theirs to replace
+    work(seconds=20, until=lambda: states(ids)["settled"] == 40)
+    assert states(ids) == {"settled": 40}
 
 
 def test_a_killed_worker_leaves_its_place_to_its_end(owner: CountingOwner, database: Database, tmp_path: Path) -> None:

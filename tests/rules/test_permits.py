@@ -11,7 +11,7 @@ from ledger.rules.agent_retries import Step, Tries
 from ledger.rules.contract import parse_contract
 from ledger.rules.decision import Decision
 from ledger.rules.facts import AttemptFacts, Budget, Facts
-from ledger.rules.permits import SKEW, Granted, may_dispatch
+from ledger.rules.permits import A_HARNESS, SKEW, Asker, Granted, may_dispatch
 from ledger.rules.vocabulary import (
     Action,
     Effect,
@@ -21,6 +21,7 @@ from ledger.rules.vocabulary import (
     Licence,
     Outcome,
     Request,
+    Sender,
     State,
     Verification,
 )
@@ -141,6 +142,36 @@ def test_a_permit_is_given(known, of, last, kind, licence, repeats, why):
     terms = may_dispatch(facts=known, contract=of, decision=last, holder=None, now=NOW)
     assert isinstance(terms, Granted), why
     assert (terms.kind, terms.licence, terms.repeats_a_write) == (kind, licence, repeats)
+
+
+TAKEN = decided(Action.RETRY, licence=Licence.ACCEPTED_DUPLICATE_RISK)
+OPEN_RISK = facts(attempt(), state=State.OPEN)
+AT_RISK = [
+    (OPEN_RISK, NONE, TAKEN, A_HARNESS, Licence.ACCEPTED_DUPLICATE_RISK, "two people accepted it"),
+    (replace(OPEN_RISK, effect=P), NONE, TAKEN, A_HARNESS, Licence.ACCEPTED_DUPLICATE_RISK, "also while it is running"),
+    (OPEN_RISK, NATURAL, TAKEN, A_HARNESS, HARMLESS, "where a safer licence holds, that one is named"),
+    (OPEN_RISK, NONE, decided(Action.RETRY), A_HARNESS, None, "a decision without it licenses nothing"),
+    (replace(OPEN_RISK, effect=A), NONE, TAKEN, A_HARNESS, None, "it has come to light that it happened"),
+    (replace(OPEN_RISK, effect=PART), NONE, TAKEN, A_HARNESS, None, "or that a part did"),
+    (replace(OPEN_RISK, state=State.RECONCILING), NONE, TAKEN, A_HARNESS, None, "it is being found out again"),
+    (
+        replace(OPEN_RISK, state=State.WAITING),
+        NONE,
+        TAKEN,
+        Asker(sender=Sender.WORKER),
+        None,
+        "it is the harness's to act on",
+    ),
+    (OPEN_RISK, NONE, TAKEN, Asker(replay=True), None, "a replay is to learn, not to risk"),
+    (replace(OPEN_RISK, budgets=budget(retries=0)), NONE, TAKEN, A_HARNESS, None, "budgets hold all the same"),
+    (replace(OPEN_RISK, deadline_at=NOW), NONE, TAKEN, A_HARNESS, None, "and so does the deadline"),
+]
+
+
+@pytest.mark.parametrize(("known", "of", "last", "asker", "licence", "why"), AT_RISK, ids=[row[5] for row in AT_RISK])
+def test_what_two_people_accepted_licenses_one_permit(known, of, last, asker, licence, why):
+    terms = may_dispatch(facts=known, contract=of, decision=last, holder=None, now=NOW, asker=asker)
+    assert (terms.licence if isinstance(terms, Granted) else None) is licence, why
 
 
 TRIES = [

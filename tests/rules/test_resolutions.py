@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ledger.rules.contract import parse_contract
-from ledger.rules.facts import AttemptFacts, Facts
+from ledger.rules.facts import AttemptFacts, Budget, Facts, ItemAttempt, ItemFacts
 from ledger.rules.resolutions import Answer, needs_second_person, offers
 from ledger.rules.vocabulary import Effect, EffectKind, Guarantee, Outcome, Request, State, Verification
 
@@ -80,6 +80,21 @@ NEVER_SENT = facts(attempts=(), effect=Effect.NONE, state=State.OPEN)
 SETTLED = facts(state=State.SETTLED, outcome=Outcome.APPLIED, effect=Effect.APPLIED)
 FLYING = facts(attempt(closed_at=None), state=State.DISPATCHED)
 HAPPENED, NOT_SO, CANNOT, DISTINCT = Answer.APPLIED, Answer.NOT_APPLIED, Answer.CANNOT_TELL, Answer.DISTINCT_INTENT
+PARTLY, OFF, RISK = Answer.PARTIALLY_APPLIED, Answer.WRITTEN_OFF, Answer.ACCEPT_DUPLICATE_RISK
+APPLIED = facts(attempt(Effect.APPLIED), effect=Effect.APPLIED)
+NONE_OF_IT = facts(attempt(Effect.NONE), effect=Effect.NONE, state=State.OPEN)
+BATCH = facts(
+    kind=EffectKind.BATCH,
+    items=tuple(
+        ItemFacts(number=n, key=f"i{n}", effect=effect, attempts=(ItemAttempt(attempt=1, effect=effect),))
+        for n, effect in enumerate((Effect.APPLIED, Effect.UNKNOWN), start=1)
+    ),
+)
+
+
+def spent(name):
+    return facts(budgets={name: Budget(used=3, limit=3)})
+
 
 OFFERS = [
     (HAPPENED, facts(), False, "", "an unknown effect is what a person is asked about"),
@@ -94,6 +109,26 @@ OFFERS = [
     (CANNOT, facts(attempt(Effect.APPLIED), effect=Effect.APPLIED), False, "already says applied", "it is known"),
     (HAPPENED, READ, False, "A read has no effect", "nothing to have happened"),
     (NOT_SO, READ, False, "A read has no effect", "nor not to have"),
+    (NOT_SO, APPLIED, False, "proved that it happened", "a person takes no proof back"),
+    (PARTLY, facts(), False, "It is no batch", "one effect has no parts"),
+    (PARTLY, BATCH, False, "", "each item has its own"),
+    (HAPPENED, BATCH, False, "item by item", "and the whole has none"),
+    (OFF, facts(), False, "", "two people may close what nobody will know"),
+    (OFF, facts(effect=Effect.PENDING), False, "", "also what is said to be running for ever"),
+    (OFF, BATCH, False, "", "and what is left of a batch"),
+    (OFF, NONE_OF_IT, False, "did not happen: nothing is in doubt", "what is known is not written off"),
+    (OFF, APPLIED, False, "happened: nothing is in doubt", "nor what is done"),
+    (OFF, READ, False, "A read has no effect", "nor what has none"),
+    (RISK, facts(), False, "", "the owner promises nothing, and it is still wanted"),
+    (RISK, facts(effect=Effect.PENDING), False, "", "also where it is said to be running"),
+    (RISK, NONE_OF_IT, False, "nothing is in doubt", "there is no risk in what is proved absent"),
+    (RISK, APPLIED, False, "nothing is in doubt", "nor any sense in what is done"),
+    (RISK, NEVER_SENT, False, "nothing is in doubt", "a first dispatch needs no licence"),
+    (RISK, READ, False, "A read has no effect", "a read may be repeated"),
+    (RISK, BATCH, False, "never sent again as a whole", "its items have licences of their own"),
+    (RISK, facts(deadline_at=SOON), False, "has ended", "no permit could follow"),
+    (RISK, spent("retries"), False, "retries is used up", "nor without a retry left"),
+    (RISK, spent("network_attempts"), False, "network attempts is used up", "nor without a request left"),
     *[(answer, FLYING, True, "in flight", "nobody answers for what is under way") for answer in Answer],
     *[(answer, SETTLED, True, "It is settled", "only evidence reopens it") for answer in Answer],
     *[(NOT_SO, facts(state=state), False, "", f"a person may answer while it is {state}")
@@ -111,7 +146,35 @@ def test_what_is_open_to_a_person(answer, known, twin, why_not, why):
     assert made.allowed or made.why_not.endswith(".")
 
 
+SAFER = [
+    (NATURAL, SOON, "repeating it changes nothing", "the contract licenses it already"),
+    (KEY, SOON, "still knows the key", "the key does"),
+    (KEY, LATER, "", "it no longer does"),
+    (KEY_FOREVER, SOON, "", "nobody says how long it does"),
+]
+
+
+@pytest.mark.parametrize(("of", "now", "why_not", "why"), SAFER, ids=[row[3] for row in SAFER])
+def test_no_risk_is_accepted_where_none_has_to_be(of, now, why_not, why):
+    made = offer(RISK, facts(), of=of, now=now)
+    assert made.allowed is (why_not == ""), why
+    assert why_not in made.why_not
+
+
+def test_a_risk_is_accepted_once_until_it_is_used():
+    known = facts(state=State.OPEN)
+    [made] = [
+        each
+        for each in offers(facts=known, contract=NONE, now=SOON, blocked_by_identity=False, risk_accepted=True)
+        if each.answer is RISK
+    ]
+    assert not made.allowed
+    assert "already" in made.why_not
+
+
 SECOND = [
+    (OFF, facts(), NATURAL, SOON, True, "nobody gives up alone, whatever the guarantee"),
+    (RISK, facts(), NONE, SOON, True, "nor takes the risk alone"),
     (NOT_SO, facts(), NONE, SOON, True, "a wrong 'it did not happen' would be repeated"),
     (NOT_SO, facts(), NATURAL, SOON, False, "a repeat would be harmless"),
     (NOT_SO, facts(), KEY, SOON, False, "the owner would recognise the key"),

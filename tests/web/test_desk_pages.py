@@ -210,7 +210,7 @@ def test_the_operation_page_moves_with_its_desk_and_shows_who_looks(stage, as_pe
     otto.get(f"/operations/{id}/")
     then = olive.get(f"/operations/{id}/live/", HTTP_X_LIVE="1", HTTP_IF_NONE_MATCH=first["ETag"])
     assert then.status_code == 200
-    assert b"Otto Lindqvist</bdi> looking" in then.content
+    assert b"Otto Lindqvist</bdi> is looking" in then.content
     otto.post(f"/operations/{id}/desk/note/", {"text": "Mine."})
     again = olive.get(f"/operations/{id}/live/", HTTP_X_LIVE="1", HTTP_IF_NONE_MATCH=then["ETag"])
     assert again.status_code == 200

@@ -50,5 +50,5 @@ def test_a_damaged_version_is_none_that_exists(version):
 
 
 def test_an_unknown_answer_is_no_answer():
-    assert _typed(answer="written_off", reason="x").answer is None
+    assert _typed(answer="forgotten", reason="x").answer is None
     assert _typed(reason="x").answer is Answer.APPLIED

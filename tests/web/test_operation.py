@@ -66,9 +66,10 @@ def test_the_page_costs_a_fixed_number_of_queries(scenes, as_person):
     _page(olive, scenes["reconciling"])
     with CaptureQueriesContext(connection) as queries:
         _page(olive, scenes["reconciling"])
-    # session, person, seats; the operation, evidence, history, payload, related, of its run;
+    # session, person, seats; the operation, evidence, history, related, of its run;
     # that I look, the desk, its notes, who looks, whom to give it to, labels
-    assert len(queries) == 15
+    assert len(queries) == 14
+    assert not [query for query in queries if "original r" in query["sql"] or "body" in query["sql"]]
 
 
 @pytest.mark.parametrize(
@@ -183,7 +184,7 @@ def test_without_reason_and_evidence_nothing_is_recorded(scenes, as_person):
     assert held(id=id).facts.version == before
 
 
-@pytest.mark.parametrize("fields", [{"answer": "written_off"}, {"answer": ""}, {"version": "abc", "reason": "x"}])
+@pytest.mark.parametrize("fields", [{"answer": "forgotten"}, {"answer": ""}, {"version": "abc", "reason": "x"}])
 def test_damaged_forms_record_nothing(scenes, as_person, fields):
     id = scenes["escalated"]
     before = held(id=id).facts.version
@@ -225,12 +226,12 @@ def test_there_is_nothing_to_look_up_once_it_is_settled(scenes, as_person):
     assert held(id=id).facts.version == before
 
 
-@pytest.mark.parametrize(("username", "sees"), [("olive", True), ("max", True), ("ada", True), ("vic", False)])
-def test_who_sees_payloads_and_never_what_is_redacted(scenes, as_person, username, sees):
+@pytest.mark.parametrize(("username", "may"), [("olive", True), ("max", True), ("ada", True), ("vic", False)])
+def test_who_is_offered_the_payload(scenes, as_person, username, may):
     page = _page(as_person(username), scenes["escalated"])
-    assert ('"order": "order-2207"' in page) is sees
-    assert ("Restricted:" in page) is not sees
-    assert "4111 1111" not in page
+    assert ("Show what was to be sent" in page) is may
+    assert ("Restricted:" in page) is not may
+    assert "order-2207" not in page.replace("capture:order-2207", ""), "the page itself holds none of it"
 
 
 def test_polling_is_304_until_the_version_moves(scenes, as_person):
