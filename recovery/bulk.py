@@ -186,7 +186,7 @@ def _at_the_desk(job: Job, verb: Verb, by: Signer, operation: UUID) -> Came:
         until = datetime.fromisoformat(options["until"])
         return _came(desk.snooze(subject=subject, by=by, until=until, wakes_on=WakesOn(options["wakes_on"])))
     if verb is Verb.ASSIGN:
-        return _came(desk.assign(subject=subject, by=by, person_id=person))
+        return _came(desk.assign(subject=subject, by=by, person_id=int(person or 0)))
     return _came(desk.hand_over(subject=subject, by=by, person_id=person, text=options["text"]))
 
 

@@ -76,12 +76,23 @@ async function look() {
   if (answer.status === 401) { signedOut(); return; }
   const date = Date.parse(answer.headers.get("Date") || "");
   if (date) clockOffset = Math.abs(date - Date.now()) > 2000 ? date - Date.now() : 0;
+  if (answer.status === 304 && date) stillTrueAt(new Date(date));
   if (answer.status !== 200 || !box.isConnected) return;
   const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
   if (!box.isConnected) return;
   box.dataset.etag = answer.headers.get("ETag") || "";
   if (box.id === "list") takeRows(box, fresh); else takeParts(box, fresh);
   freshenTimes(box);
+}
+
+// Unchanged numbers are true as of now: their sentence says so.
+function stillTrueAt(at) {
+  const clock = document.querySelector("#scope time[data-shape=clock]");
+  if (!clock) return;
+  const zone = page.dataset.zone || undefined;
+  clock.dateTime = at.toISOString();
+  clock.textContent = at.toLocaleTimeString("en-GB", { timeZone: zone });
+  clock.title = at.toLocaleString("en-GB", { timeZone: zone, dateStyle: "medium", timeStyle: "long" });
 }
 
 function replaceKeepingFocus(old, fresh) {
@@ -110,6 +121,7 @@ function takeRows(box, fresh) {
     if (tick) tick.checked = Boolean(old.querySelector(".tick")?.checked);
     now.classList.add("has-changed");
     replaceKeepingFocus(old, now);
+    freshenPeek(now);
     changed += 1;
   }
   for (const key of (fresh.getElementById("gone")?.dataset.keys || "").split(",")) byId(`r-${key}`)?.classList.add("has-left");
@@ -261,6 +273,11 @@ function openPeek(row) {
   peekLater = setTimeout(() => window.htmx.ajax("GET", row.dataset.peek, { target: "#peek", swap: "outerHTML" }), open.hidden ? 0 : 120);
   return true;
 }
+function freshenPeek(row) { // what is being written beside the list stays as it is
+  const open = byId("peek");
+  if (open && !open.hidden && open.dataset.row === row.id && row.dataset.peek && !isTyped(open) && !open.contains(document.activeElement)) window.htmx.ajax("GET", row.dataset.peek, { target: "#peek", swap: "outerHTML" });
+}
+document.addEventListener("desk", () => { if (byId("list")) look(); }); // an act beside the list shows in its row at once
 function closePeek() {
   const open = byId("peek");
   clearTimeout(peekLater);

@@ -273,7 +273,7 @@ _KEPT = (
     "version", "state", "request", "effect", "verification", "outcome", "decision", "revision", "payload_digest",
     "identity_digest", "holds_identity", "distinct_intent", "repairs", "retries", "polls", "replans",
     "network_attempts", "cost", "clean_reads", "absence_since", "first_sent_at", "created_at", "changed_at",
-    "cause", "escalated_at", "sla_at", "settled_at", "awaits_signature_id", "operation_id",
+    "cause", "escalated_at", "sla_at", "settled_at", "awaits_signature_id", "operation_id", "checks", "receipt",
 )  # fmt: skip
 _OPERATION_COLUMNS = ("id", *_KEPT, "contract", "tool", "kind")
 _OPERATIONS = (

@@ -10,10 +10,10 @@
 | note                  | operator, admin, approver | never                                                          | no         |
 | look_again            | operator, admin           | nobody asks the owner in its state                             | no         |
 | applied               | operator, admin           | the answer is not open for it alone (`resolutions.offers`)     | no         |
-| not_applied, written_off, accept_duplicate_risk | operator, admin | the same; or its own last completed lookup was not younger than the contract's lag when the set was frozen | no |
+| not_applied, written_off, accept_duplicate_risk | operator, admin | the same; or its last completed lookup is too old     | no         |
 
-The last three always need a second person's signature on each member, which may be given in bulk as well. A member on
-which another answer waits, or the same one of the same person, is left out.
+The last three always need a second person's signature on each member, which may be given in bulk as well; and of each
+member a completed lookup of its own that was younger than the contract's lag when the set was frozen. A member on which another answer waits, or the same one of the same person, is left out.
 
 The set is frozen: its members, each with the version that was previewed. One digest stands for what was previewed:
 the verb, every member with its version, what is known of it, and whether it is eligible. A start whose digest differs

@@ -49,6 +49,8 @@ _FRESH: Final[Mapping[str, Any]] = {
     "sla_at": None,
     "settled_at": None,
     "awaits_signature_id": None,
+    "checks": 0,
+    "receipt": None,
 }
 """What a new operation's row holds without saying so in its history."""
 _FRESH_ITEM: Final[Mapping[str, Any]] = {

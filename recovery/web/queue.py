@@ -10,7 +10,6 @@ from uuid import UUID
 
 from django.http import HttpRequest, HttpResponse, HttpResponseNotModified, HttpResponseRedirect
 from django.shortcuts import render
-from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.views.decorators.http import require_GET
 from django_htmx.http import HttpResponseClientRedirect
@@ -25,7 +24,7 @@ from ledger.queries.saved_views import View, saved_views
 from ledger.queries.watched_operations import newer_operations, watched_operations
 from ledger.rules.filters import QUALIFIERS, Problem
 from recovery.web.access import DECIDES, seated
-from recovery.web.moments import Shape, absolute, moment
+from recovery.web.moments import Shape, clock, moment
 from recovery.web.queue_peek import Peek, peek_of
 from recovery.web.queue_rows import GroupRow, Row, group_row_of, row_of
 
@@ -36,6 +35,8 @@ PATIENCE_MS = 2000
 """So long may the database think about one question of this page."""
 STALE = timedelta(seconds=60)
 """A reconciler that has not been seen for so long is not feeding this page."""
+SEEN_EVERY = 30
+"""Seconds after which a poll tells anew when the reconciler was seen, though nothing else has changed."""
 LONGEST = 800
 UNRESOLVED = "is:unresolved"
 AWAKE = "is:unresolved -is:snoozed"
@@ -162,7 +163,7 @@ def queue_live(request: HttpRequest, seat: Seat) -> HttpResponse:
         [f"{key}.{mark}" for key, mark in now_there.items()],
         newer,
         [f"{name}={count}" for name, count in counts.views.items()],
-        [str(scope.fed), scope.tools],
+        [str(scope.fed), scope.tools, _seen_about(counts)],
     )
     if request.headers.get("If-None-Match") == etag:
         return HttpResponseNotModified(headers={"ETag": etag})
@@ -355,15 +356,11 @@ def _scope(counts: QueueCounts) -> Scope:
         oldest=moment(at=counts.oldest, now=now, shape=Shape.AGE) if counts.oldest else None,
         mine=_count(counts.views["Mine"]),
         snoozed=_count(counts.views["Snoozed"]) if counts.views["Snoozed"] else "",
-        as_of=_clock(now),
+        as_of=clock(now),
         is_empty=not total,
         fed=last is not None and now - last <= STALE,
         last_run=moment(at=last, now=now) if last else None,
     )
-
-
-def _clock(now: datetime) -> SafeString:
-    return format_html('<time datetime="{}" title="{}">{}</time>', now.isoformat(), absolute(now), f"{now:%H:%M:%S}")
 
 
 def _tabs(asked: Asked, counts: QueueCounts | None) -> tuple[Tab, ...]:
@@ -376,6 +373,11 @@ def _tabs(asked: Asked, counts: QueueCounts | None) -> tuple[Tab, ...]:
         )
         for name, q, is_counted in VIEWS
     )
+
+
+def _seen_about(counts: QueueCounts) -> str:
+    """When the reconciler was seen, roughly: the page says how long ago, and is not drawn anew for every beat."""
+    return str(int(counts.reconciler_at.timestamp() // SEEN_EVERY)) if counts.reconciler_at else ""
 
 
 def _kept(asked: Asked, views: Sequence[View]) -> tuple[Tab, ...]:
