@@ -202,7 +202,7 @@ function openAnswer(key) {
   const details = document.querySelector(`details.answer[data-key="${key}"]`);
   if (!details) return false;
   details.open = true;
-  details.querySelector(".input")?.focus();
+  details.querySelector(".input, a.button")?.focus();
   details.scrollIntoView({ block: "nearest" });
   return true;
 }
@@ -255,7 +255,8 @@ document.addEventListener("keydown", (event) => {
     case "A": case "h": if (!openFold(event.key)) return; break;
     case "c": if (!document.querySelector('[data-focus-key="c"]')) return; document.querySelector('[data-focus-key="c"]').focus(); break;
     case "a": case "z": case "v": case "y": document.querySelector(`button[data-key="${event.key}"]`)?.click(); break;
-    case "1": case "2": case "3": case "4": if (!openAnswer(event.key)) return; break;
+    case "1": case "2": case "3": case "4": case "5": case "6": case "7": if (!openAnswer(event.key)) return; break;
+    case "[": case "]": if (!document.querySelector(`a[data-key="${event.key}"]`)) return; document.querySelector(`a[data-key="${event.key}"]`).click(); break;
     default: return;
   }
   event.preventDefault();
