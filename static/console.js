@@ -286,6 +286,7 @@ function closePeek() {
   const row = byId(open.dataset.row || "");
   open.hidden = true;
   open.replaceChildren();
+  byId("list").inert = false;
   if (row && !document.querySelector("#rows :focus")) row.querySelector("a.open").focus({ preventScroll: true });
   return true;
 }
@@ -294,8 +295,9 @@ document.addEventListener("click", (event) => {
 });
 document.addEventListener("htmx:afterSwap", (event) => {
   if (event.detail.target?.id !== "peek") return;
-  const by = event.detail.requestConfig?.elt;
-  if (by?.classList?.contains("peek-link")) byId("peek").querySelector("h2")?.focus({ preventScroll: true });
+  const by = event.detail.requestConfig?.elt, sheet = matchMedia("(max-width: 1099px)").matches;
+  byId("list").inert = sheet; // where there is no room beside the list, the summary lies over it
+  if (sheet || by?.classList?.contains("peek-link")) byId("peek").querySelector("h2")?.focus({ preventScroll: true });
   else words(byId("peek").getAttribute("aria-label"));
 });
 

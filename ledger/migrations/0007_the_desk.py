@@ -4,7 +4,6 @@ import django.db.models.deletion
 from django.conf import settings
 from django.db import migrations, models
 
-
 KEPT = """
 CREATE TRIGGER note_is_append_only BEFORE UPDATE OR DELETE ON note FOR EACH ROW EXECUTE FUNCTION is_append_only();
 CREATE TRIGGER note_is_never_truncated BEFORE TRUNCATE ON note FOR EACH STATEMENT EXECUTE FUNCTION is_append_only();

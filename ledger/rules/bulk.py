@@ -13,7 +13,8 @@
 | not_applied, written_off, accept_duplicate_risk | operator, admin | the same; or its last completed lookup is too old     | no         |
 
 The last three always need a second person's signature on each member, which may be given in bulk as well; and of each
-member a completed lookup of its own that was younger than the contract's lag when the set was frozen. A member on which another answer waits, or the same one of the same person, is left out.
+member a completed lookup of its own that was younger than the contract's lag when the set was frozen. A member on which
+another answer waits, or the same one of the same person, is left out.
 
 The set is frozen: its members, each with the version that was previewed. One digest stands for what was previewed:
 the verb, every member with its version, what is known of it, and whether it is eligible. A start whose digest differs

@@ -154,6 +154,12 @@ def word_at(text: str, caret: int) -> Word:
     )
 
 
+def narrowed(text: str, *, to: dict[str, str]) -> str:
+    """The filter with each of these qualifiers asking for this value alone, where it asked for wider ones before."""
+    kept = [word.text for word in words_of(text) if word.text.startswith("-") or word.text.partition(":")[0] not in to]
+    return " ".join([*kept, *(f"{name}:{quoted(value)}" for name, value in to.items())])
+
+
 def quoted(value: str) -> str:
     """A value as it can be written behind a colon."""
     if value and not re.search(r'[\s",\\]', value):

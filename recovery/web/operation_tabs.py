@@ -52,7 +52,7 @@ class Tab(StrEnum):
     RAW = "raw"
 
 
-_NAMES: Mapping[Tab, str] = {
+NAMES: Mapping[Tab, str] = {
     Tab.OVERVIEW: "Overview",
     Tab.FOUND: "Intended and found",
     Tab.CONTRACT: "Contract",
@@ -142,7 +142,7 @@ def tab_links(*, id: Any, tab: Tab, came_from: str | None) -> tuple[TabLink, ...
     """Every tab, keeping the list that the person came from."""
     return tuple(
         TabLink(name=name, href=address_of(id=id, tab=each, came_from=came_from), current=each is tab)
-        for each, name in _NAMES.items()
+        for each, name in NAMES.items()
     )
 
 

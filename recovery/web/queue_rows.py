@@ -12,7 +12,7 @@ from django.utils.safestring import SafeString
 from ledger.queries.desk import DeskRow
 from ledger.queries.operation_groups import Group, Grouping, GroupNote
 from ledger.queries.operations import ListedOperation
-from ledger.rules.filters import quoted
+from ledger.rules.filters import narrowed
 from ledger.rules.vocabulary import FailureClass, State
 from recovery.judgement.codes import SENTENCES
 from recovery.web.moments import Shape, moment
@@ -139,11 +139,11 @@ def group_row_of(group: Group, *, now: datetime, me: int, query: str, by: Groupi
     """One group's row. `query` is the filter that found it; `most` is where counting stopped."""
     if by is Grouping.CAUSE:
         name, why, said = told_cause(group.cause)
-        narrowed = f"tool:{quoted(group.tool)} cause:{quoted(group.cause)}"
+        to = {"tool": group.tool, "cause": group.cause}
         written = f"{group.tool_id}|{group.cause}"
     else:
         name, why, said = group.owner, "", ""
-        narrowed = f"owner:{quoted(group.owner)}"
+        to = {"owner": group.owner}
         written = group.owner
     parts = [
         f"{count:,} {words}"
@@ -162,7 +162,7 @@ def group_row_of(group: Group, *, now: datetime, me: int, query: str, by: Groupi
         owner_code=said,
         tool=group.tool,
         owner=group.owner,
-        href=list_address(f"{query} {narrowed}".strip()),
+        href=list_address(narrowed(query, to=to)),
         count=f"{group.count:,}{'+' if group.count >= most else ''}",
         parts=", ".join(parts),
         first=moment(at=group.first_at, now=now),

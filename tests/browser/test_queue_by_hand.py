@@ -132,4 +132,4 @@ def test_without_javascript_the_list_is_filtered_grouped_peeked_and_kept(visit, 
     page.click("#keep-view summary")
     page.fill("#view-name", "Payments")
     page.click("text=For me")
-    expect(page.get_by_role("link", name="Payments")).to_have_attribute("aria-current", "page")
+    expect(page.get_by_role("link", name="Payments", exact=True)).to_have_attribute("aria-current", "page")

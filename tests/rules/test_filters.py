@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ledger.rules.filters import LONGEST, MOST_WORDS, QUALIFIERS, Span, parse, quoted, word_at, words_of
+from ledger.rules.filters import LONGEST, MOST_WORDS, QUALIFIERS, Span, narrowed, parse, quoted, word_at, words_of
 
 
 @pytest.mark.parametrize(
@@ -107,6 +107,19 @@ def test_the_rest_of_a_filter_still_works():
 )
 def test_the_word_under_the_caret(text, caret, word, reason):
     assert word_at(text, caret).text == word, reason
+
+
+@pytest.mark.parametrize(
+    ("text", "becomes", "reason"),
+    [
+        ("is:unresolved", "is:unresolved tool:a.b", "it is added"),
+        ("tool:a.* is:unresolved", "is:unresolved tool:a.b", "it takes a wider one's place: two would mean either"),
+        ("-tool:a.c", "-tool:a.c tool:a.b", "what is left out stays left out"),
+        ("", "tool:a.b", "to nothing"),
+    ],
+)
+def test_a_filter_is_narrowed(text, becomes, reason):
+    assert narrowed(text, to={"tool": "a.b"}) == becomes, reason
 
 
 def test_every_qualifier_shows_an_example_that_is_understood():

@@ -281,5 +281,5 @@ def test_hostile_text_is_only_text(stage, as_person, rooms):
 def test_a_preview_asks_the_database_as_often_for_one_as_for_fifty(stage, as_person, django_assert_num_queries, count):
     olive = as_person("olive")
     address = _preview(olive, [_booking(stage, f"q{number}") for number in range(count)])
-    with django_assert_num_queries(10):
+    with django_assert_num_queries(9):
         olive.get(f"{address}?verb=claim")

@@ -3,7 +3,9 @@
 import re
 from datetime import timedelta
 from html import unescape
+from urllib.parse import quote
 
+import orjson
 import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
@@ -12,6 +14,7 @@ from ledger.queries.facts import held
 from ledger.queries.operations import journal_of
 from ledger.rules.resolutions import Answer
 from ledger.rules.vocabulary import Action
+from recovery.web.operation_tabs import Tab
 from recovery.web.scenes import answered, decided, opened, reported
 from recovery.web.sentences import ANSWERS
 
@@ -253,6 +256,8 @@ HOSTILE = (
     "{{ seat }}{% include 'x' %}",
     "]]>-->",
     "'; DROP TABLE operation; --",
+    "a null \x00 byte",
+    "\u2066\u202e\u200f turned",
 )
 
 
@@ -262,22 +267,38 @@ def test_hostile_words_are_inert_wherever_they_come_from(stage, as_person, words
         stage=stage,
         tool="rooms.book",
         operation_id="room:hostile",
-        payload={"room": words, words[:100]: 1},
+        payload={"room": words.replace("\x00", ""), words[:100].replace("\x00", ""): 1},
         ago=timedelta(minutes=3),
-        agent={"name": words[:200], "run": words[:200]},
+        agent={"name": words[:200].replace("\x00", ""), "run": words[:200].replace("\x00", "")},
     )
     reported(
         id=id,
         after=timedelta(seconds=2),
         decision=decided(Action.RECONCILE, "TRANSPORT_TIMEOUT", "No answer came."),
-        detail={"phase": "await", "quoted": [words], "reasons": [words], "bytes_sent": words, "status": words},
+        detail={
+            name: orjson.loads(orjson.dumps(value).replace(b"\\u0000", b""))
+            for name, value in {
+                "phase": "await",
+                "quoted": [words],
+                "reasons": [words],
+                "bytes_sent": words,
+                "status": words,
+                "differs": [[words, words, words]],
+                "found": [{words: words}],
+                "matches": 2,
+                "keys": [words],
+            }.items()
+        },
     )
     olive = as_person("olive")
     _answer(olive, id, answer="cannot_tell", reason=words[:3000])
-    for page in (olive.get(f"/operations/{id}/"), olive.get("/queue/")):
+    sides = [olive.get(f"/operations/{id}/?tab={side.value}&from={quote(words)}") for side in Tab]
+    for page in (*sides, olive.get(f"/operations/{id}/payload/1/"), olive.get("/queue/")):
         raw = page.content.decode()
         assert page.status_code == 200
         assert "<script>alert" not in raw
         assert "<img src=x" not in raw
         assert "Acme Support" in raw
     assert "said by the tool, not used for the decision" in olive.get(f"/operations/{id}/").content.decode()
+    assert "\u202e" not in olive.get(f"/operations/{id}/payload/1/").content.decode()
+    assert "<script" not in olive.get(f"/operations/{id}/packet.md").content.decode()

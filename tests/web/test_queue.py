@@ -290,6 +290,15 @@ def test_groups_say_what_went_wrong_and_open_to_their_operations(stage, scenes, 
         assert opens.content.count(b"<tr id=") >= 1, href
 
 
+def test_a_group_opens_to_its_own_operations_whatever_found_it(stage, scenes, as_person):
+    olive = as_person("olive")
+    page = olive.get("/queue/", {"q": "is:unresolved tool:tickets.*,payments.*", "group": "cause"}).content.decode()
+    [row] = [piece for piece in page.split("<tr id=") if "payments.capture" in piece]
+    count = int(re.search(r"<strong>(\d+)</strong>", row)[1])
+    href = re.search(r'<a class="open" href="([^"]+)"', row)[1].replace("&amp;", "&")
+    assert olive.get(href).content.count(b"<tr id=") == count
+
+
 def test_a_group_counts_its_operations_and_shows_its_desk_and_newest_note(stage, scenes, as_person):
     tool_id = stage.tools["payments.capture"][0]
     [(cause, count)] = execute(
