@@ -123,7 +123,8 @@ class Desk:
     """The next answer is worth noting at once."""
     _answers: float = FIRST_GUESS
     _open: dict[int, float] = field(default_factory=dict)
-    _waiting: int = 0
+    waiting: int = 0
+    """Operations that came due for it within a minute, when they were last counted."""
     _counted_at: float = 0.0
 
     def admit(self, *, wanted: int) -> Admission:
@@ -142,9 +143,9 @@ class Desk:
         """Over how long those are spread who find no place now."""
         if time.monotonic() - self._counted_at > 2.0:
             self._counted_at = time.monotonic()
-            self._waiting = waiting(owner_id=self.owner_id, within=timedelta(minutes=1))
+            self.waiting = waiting(owner_id=self.owner_id, within=timedelta(minutes=1))
         return spread_over(
-            waiting=self._waiting,
+            waiting=self.waiting,
             most_at_once=self.most_at_once,
             per_second=self.per_second,
             answer_seconds=self.answer_seconds,

@@ -27,12 +27,12 @@ import structlog
 from django.db import Error, connection
 
 from ledger.database import forget_broken
-from ledger.transitions.owners import Admission, put_back
+from ledger.transitions.owners import Admission, put_back, put_back_waiting
 from ledger.transitions.schedule import release
 from recovery.asking import SOON, Desk, Visit, desk_of
 from recovery.reconcile import Done
 
-THREADS: Final = 64
+THREADS: Final = 128
 """In one process, over all owners. They wait for owners; the database's pool limits what they do beside."""
 SIDE_BY_SIDE: Final = 8
 """Of one owner, in one process. More would only wait for the interpreter where the owner is quick."""
@@ -47,8 +47,12 @@ SLOW: Final = 0.3
 IN_HAND: Final = 200
 """Operations before quick owners, with which a process has enough for the moment."""
 WIDENED_EVERY: Final = 0.1
-SHORTEST: Final = 0.5
-"""Seconds; with less time left nothing is begun."""
+SHORTEST: Final = 6.0
+"""Seconds; with less time left nothing is begun. An owner has its full time to answer, or it would seem slower than it is."""
+FLOOD: Final = 100
+"""Operations that are due for an owner which takes no more: then all of them are put back, not a batch at a time."""
+FLOODED_EVERY: Final = 5.0
+"""Seconds between two such steps of this process for one owner."""
 log = structlog.get_logger()
 
 Look = Callable[[UUID, float, Visit | None], Done]
@@ -70,6 +74,7 @@ class _Line:
     work: deque[_Work] = field(default_factory=deque)
     threads: int = 0
     widened_at: float = 0.0
+    flooded_at: float = float("-inf")
 
     @property
     def slow(self) -> bool:
@@ -251,11 +256,18 @@ class Hands:
         over = line.desk.spread() if line.desk is not None else timedelta(seconds=1)
         try:
             due = put_back(ids=[work.id for work in works], over=over, not_before=until, at_least=SOON)
-            for id in due:
-                self._look(id, SHORTEST, None)
+            if (
+                line.desk is not None
+                and line.desk.waiting > FLOOD
+                and time.monotonic() > line.flooded_at + FLOODED_EVERY
+            ):
+                line.flooded_at = time.monotonic()
+                put_back_waiting(owner_id=line.desk.owner_id, over=over, not_before=until, at_least=SOON)
         finally:
             for work in works:
                 work.done.set_result(Done.PUT_BACK)
+        if due and not self._closed:
+            self._stand(None, due, ends=time.monotonic() + 2 * SHORTEST)
 
 
 def _quietly(call: Callable[[], None]) -> None:

@@ -21,7 +21,7 @@ import psycopg
 import structlog
 from django.db import connection
 
-from ledger.database import execute
+from ledger.database import execute, forget_broken
 from ledger.queries.clock import database_now
 from ledger.queries.schedule import next_due
 from ledger.transitions.change import CHANNEL
@@ -66,6 +66,7 @@ class Lookout:
                         since = self._one_look(listening, since)
         except Exception as error:  # noqa: BLE001 - beat's next tick starts another
             log.warning("lookout_ended", error=type(error).__name__)
+            forget_broken()
         finally:
             connection.close()
 

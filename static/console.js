@@ -233,7 +233,7 @@ document.addEventListener("keydown", (event) => {
     if (menu) { menu.open = false; menu.querySelector("summary").focus(); return; }
     const answer = event.target.closest("details.answer[open]");
     if (answer) { answer.open = false; answer.querySelector("summary").focus(); return; }
-    if (field) { field.blur(); return; }
+    if (field && !field.matches(".tick")) { field.blur(); return; }
     if (closePeek()) return;
     const ticked = document.querySelector(".tick:checked");
     if (ticked) { byId("bulk").reset(); return; }

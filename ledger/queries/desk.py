@@ -145,18 +145,6 @@ def desk_of(*, subject: Subject) -> DeskRow | None:
     return desk_from(rows[0]) if rows else None
 
 
-def desks_of(*, workspace_id: UUID, ids: Sequence[UUID]) -> dict[UUID, DeskRow]:
-    """The desks of several operations of a workspace, by primary key. One statement."""
-    if not ids:
-        return {}
-    rows = execute(
-        f"SELECT {DESK_COLUMNS}, o.id FROM operation o {DESK_JOINS} "  # noqa: S608 - names are ours
-        "WHERE o.id = ANY(%s::uuid[]) AND o.workspace_id = %s",
-        [list(ids), workspace_id],
-    )
-    return {row[WIDTH]: desk_from(row) for row in rows}
-
-
 def whole_desk(*, subject: Subject, person_id: int, most_notes: int = 50) -> Desk | None:
     """All that the desk of an operation or a group shows to a person; None when it is not in the workspace.
 

@@ -222,6 +222,14 @@ def put_back(
     return [row[0] for row in rows]
 
 
+def put_back_waiting(
+    *, owner_id: UUID, over: timedelta, not_before: datetime | None = None, at_least: timedelta = timedelta(0)
+) -> None:
+    """As `put_back`, for everything that is due for an owner and that nobody has claimed: a flood that the owner cannot take
+    now leaves the way free for what others wait for. One statement."""
+    _move(owner_id, before=None, until=not_before, over=over, at_least=at_least, claimed=False)
+
+
 def pause(*, owner_id: UUID, until: datetime, because: str, actor: str) -> None:
     """Nobody asks the owner until then. What waits for it is moved there; deadlines still end in a person's queue."""
     with transaction.atomic():
@@ -343,19 +351,36 @@ _WAITING = (
 
 
 def _move_waiting(owner_id: UUID, *, until: datetime, now: datetime, answer_seconds: float) -> None:
-    """Whatever would come due before `until` comes due after it, spread. Those whose deadline has passed stay: a person
-    is asked now."""
+    """Whatever would come due before `until` comes due after it, spread."""
+    over = _over(owner_id, answer_seconds=answer_seconds, within=until - now)
+    _move(owner_id, before=until, until=until, over=over, at_least=timedelta(0), claimed=True)
+
+
+def _move(
+    owner_id: UUID,
+    *,
+    before: datetime | None,
+    until: datetime | None,
+    over: timedelta,
+    at_least: timedelta,
+    claimed: bool,
+) -> None:
+    """Those whose deadline has passed stay: a person is asked now."""
     execute(
         f"WITH known AS MATERIALIZED ({_WAITING}), free AS MATERIALIZED (SELECT s.operation FROM schedule s "  # noqa: S608
-        "JOIN known ON known.id = s.operation WHERE s.next_check_at < %(until)s ORDER BY s.operation FOR UPDATE OF s SKIP LOCKED) "
+        "JOIN known ON known.id = s.operation WHERE s.next_check_at < coalesce(%(before)s::timestamptz, now()) "
+        "AND (%(claimed)s OR s.claimed_until IS NULL OR s.claimed_until <= now()) "
+        "ORDER BY s.operation FOR UPDATE OF s SKIP LOCKED) "
         f"{_MOVED} FROM known, free WHERE schedule.operation = known.id AND free.operation = known.id "
         "AND (known.escalated OR known.deadline_at > now())",
         {
             "owner": owner_id,
             **WAITING,
+            "before": before,
             "until": until,
-            "at_least": timedelta(0),
-            "over": _over(owner_id, answer_seconds=answer_seconds, within=until - now),
+            "at_least": at_least,
+            "over": over,
+            "claimed": claimed,
         },
     )
 

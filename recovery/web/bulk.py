@@ -427,7 +427,9 @@ def _sheet(
         "back": f"/queue/?{urlencode({'q': job.query})}" if job.query else "/queue/",
         "frozen": moment(at=job.created_at, now=job.now),
         "verbs": tuple(
-            (value, VERBS[value], value is verb) for value in OFFERED if may_act(verb=value, roles=seat.roles)
+            (name, offered)
+            for name, answers in (("At the desk", False), ("What happened", True))
+            if (offered := _offered(seat, verb, answers=answers))
         ),
         "is_mine": job.person_id == me,
         "lost": lost,
@@ -468,6 +470,14 @@ def _sheet(
         "longest_label": LONGEST_LABEL,
     }
     return render(request, "bulk.html", context, status=status)
+
+
+def _offered(seat: Seat, chosen: Verb | None, *, answers: bool) -> tuple[tuple[Verb, VerbLook, bool], ...]:
+    return tuple(
+        (verb, VERBS[verb], verb is chosen)
+        for verb in OFFERED
+        if (verb in ANSWERS) is answers and may_act(verb=verb, roles=seat.roles)
+    )
 
 
 _TO_SOMEBODY = (Verb.ASSIGN, Verb.HAND_OVER)
@@ -517,14 +527,14 @@ def _job_view(job: Job, *, seat: Seat, me: int) -> JobView:
     return JobView(
         id=job.id,
         href=f"/bulk/{job.id}/",
-        title=f"{words} {_operations(job.total if verb is Verb.UNDO else job.total - _left_out(job))}",
+        title=f"{words} {_operations(job.total - _left_out(job))}",
         icon=look.icon,
         look=STATES[job.state],
         person=job.person,
         is_mine=mine,
         is_running=running,
-        total=job.total,
-        taken=job.total - job.left,
+        total=job.total - _left_out(job),
+        taken=job.total - job.left - _left_out(job),
         counts=tuple((RESULTS[result], f"{count:,}") for result, count in counts if count),
         left=f"{job.left:,}" if job.left else "",
         reason=job.reason,

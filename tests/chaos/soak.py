@@ -168,7 +168,8 @@ def soak(*, seconds: float, seed: int, claim_seconds: int) -> dict[str, Any]:
                 program.stop()
         # Its connections did not outlive the database's first stop.
         connections["default"].close_pool()  # type: ignore[attr-defined] # PostgreSQL's wrapper has it
-        verdict = judge(kept_operations(workspace_id=workspace.id), effects=truth["effects"])
+        kept = kept_operations(workspace_id=workspace.id)
+        verdict = judge(kept, effects=truth["effects"])
         whole = verdict.operations == sent and truth["longest_lag"] <= LAG.total_seconds()
         clean = _verifies()
         return {
@@ -177,6 +178,7 @@ def soak(*, seconds: float, seed: int, claim_seconds: int) -> dict[str, Any]:
             "seed": seed,
             **verdict.told(),
             "sent": sent,
+            "states": dict(Counter(one.state for one in kept)),
             "asked": truth["asked"],
             "longest_lag": round(truth["longest_lag"], 2),
             "broken": dict(chaos.done),

@@ -5,6 +5,7 @@ from datetime import timedelta
 from uuid import UUID, uuid4
 
 import pytest
+from django.db import transaction
 
 from ledger.database import execute
 from ledger.queries.bulk import job_of, members_of, preview_of, results_of, waiting_for_another
@@ -12,7 +13,7 @@ from ledger.queries.clock import database_now
 from ledger.queries.desk import desk_of
 from ledger.queries.facts import held
 from ledger.queries.filters import parse_filter
-from ledger.rules.bulk import CHANGED, PREVIEW_LASTS, Result, Verb
+from ledger.rules.bulk import CHANGED, MOST, PREVIEW_LASTS, Result, Verb
 from ledger.rules.desk import Subject
 from ledger.rules.resolutions import Answer
 from ledger.rules.vocabulary import Action, LookupOutcome
@@ -209,7 +210,6 @@ def test_answers_name_the_version_that_was_seen(stage):
     assert results_of(job_id=job.id) == ((Result.SKIPPED, CHANGED, 2), (Result.DONE, "", 1))
     again = _job(stage, bulk.freeze_left_over(job=job, workspace_id=stage.workspace_id, by=_by(stage, "olive")))
     assert {member.id for member in members_of(job_id=again.id)} == set(ids[:2])
-    execute("SELECT 1")
 
 
 def test_it_did_not_happen_needs_two_people_and_a_fresh_look_at_each(stage):
@@ -384,3 +384,62 @@ def test_previews_that_nobody_confirmed_end(stage):
     bulk.unattended()
     assert _job(stage, job.id).state == "stopped"
     assert not bulk.go_on(job_id=job.id), "it was never begun"
+
+
+def test_ten_thousand_are_frozen_previewed_and_begun(stage, capsys):
+    _copied(_unknown(stage, "one"), count=MOST - 1)
+    took = {}
+
+    def timed(name, call):
+        began = time.perf_counter()
+        came = call()
+        took[name] = time.perf_counter() - began
+        return came
+
+    by, wanted = _by(stage, "olive"), parse_filter(OPEN)
+    id = timed("freeze", lambda: bulk.freeze_filter(workspace_id=stage.workspace_id, by=by, filter=wanted, query=OPEN))
+    job = _job(stage, id)
+    assert job.total == MOST
+    for verb in (Verb.CLAIM, Verb.APPLIED, Verb.WRITTEN_OFF):
+        preview = timed(f"preview {verb}", lambda verb=verb: preview_of(job=job, verb=verb, me=by.id))
+        assert len(preview.members) == MOST
+    assert timed("begin", lambda: _begin(stage, job, Verb.LABEL, label="known")) is not None
+    timed("one second of work", lambda: run(job_id=id))
+    timed("results", lambda: (results_of(job_id=id), members_of(job_id=id, after=9_000)))
+    took["members a second"] = _job(stage, id).done
+    bulk.stop(job_id=id)
+    with capsys.disabled():
+        print("\n10,000 members:", ", ".join(f"{name} {value:.2f}" for name, value in took.items()))
+
+
+def _copied(id, *, count):
+    """Copies of an operation, with the row of history and the payload that the laws ask for."""
+    with transaction.atomic():
+        names = [row[0] for row in execute(
+            "SELECT column_name::text FROM information_schema.columns WHERE table_name = 'operation'"
+        )]  # fmt: skip
+        other = {
+            "id": "c.id",
+            "operation_id": "o.operation_id || '-' || c.n",
+            "version": "1",
+            "holds_identity": "false",
+        }
+        chosen = ", ".join(other.get(name, f"o.{name}") for name in names)
+        execute(
+            "CREATE TEMP TABLE copies ON COMMIT DROP AS SELECT gen_random_uuid() AS id, n FROM generate_series(1, %s::int) n",
+            [count],
+        )
+        execute(
+            f"INSERT INTO operation ({', '.join(names)}) SELECT {chosen} FROM operation o, copies c WHERE o.id = %s",
+            [id],
+        )
+        execute(
+            "INSERT INTO revision (operation, number, digest, original, kind, reason, created_at) SELECT c.id, r.number, r.digest, "
+            "r.original, r.kind, '', r.created_at FROM revision r, copies c WHERE r.operation = %s",
+            [id],
+        )
+        execute(
+            "INSERT INTO journal (operation, seq, at, verb, actor, entry) SELECT c.id, j.seq, j.at, j.verb, j.actor, j.entry "
+            "FROM journal j, copies c WHERE j.operation = %s AND j.seq = 1",
+            [id],
+        )

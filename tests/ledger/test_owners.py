@@ -25,6 +25,7 @@ from ledger.transitions.owners import (
     note_reply,
     pause,
     put_back,
+    put_back_waiting,
     resume,
     take_places,
     take_turn,
@@ -212,6 +213,19 @@ def test_what_finds_no_place_is_put_back_and_what_has_ended_is_left_alone(bench:
     assert put_back(ids=[over], over=timedelta(seconds=5), past_deadline=True) == []
     assert next_checks(over)[0] > now
     assert versions(plain, over, ended, moved) == before
+
+
+def test_a_flood_is_put_back_in_one_step(bench: Bench, tamper: Tamper) -> None:
+    claimed, over, *flood = (lost(bench, f"t-{number}") for number in range(12))
+    due(claimed, over, *flood)
+    execute("UPDATE schedule SET claimed_until = now() + interval '1 minute' WHERE operation = %s", [claimed])
+    tamper("UPDATE operation SET deadline_at = now() - interval '1 minute' WHERE id = %s", [over])
+    put_back_waiting(owner_id=bench.owner_id, over=timedelta(seconds=30), at_least=timedelta(seconds=1))
+    now = database_now()
+    assert all(now < check < now + timedelta(seconds=31) for check in next_checks(*flood))
+    assert all(check <= now for check in next_checks(claimed, over)), (
+        "somebody looks at one; a person is asked of the other"
+    )
 
 
 def test_a_pause_ends_by_itself_or_by_a_person(bench: Bench) -> None:

@@ -8,6 +8,7 @@ Node.js get their own Node.js from a wheel, because a distribution's may be olde
 import fcntl
 import os
 import shutil
+import ssl
 import subprocess
 import sys
 from collections.abc import Callable
@@ -49,7 +50,11 @@ def node_environment(*, name: str, packages: tuple[str, ...]) -> NodeEnvironment
         node = _node(home)
         npm = node.parents[1] / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
         quiet = ("--ignore-scripts", "--no-audit", "--no-fund", "--no-update-notifier", "--loglevel=error")
-        environ = os.environ | {"PATH": f"{node.parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}"}
+        # Node.js brings certificates of its own; behind a company's proxy the machine's are the ones that hold.
+        environ = {"NODE_USE_SYSTEM_CA": "1"} | os.environ
+        if (trusted := ssl.get_default_verify_paths().cafile) is not None:
+            environ = {"NODE_EXTRA_CA_CERTS": trusted} | environ
+        environ["PATH"] = f"{node.parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
         command: list[str | Path] = [node, npm, "install", "--prefix", home, *quiet, *packages]
         subprocess.run(command, check=True, timeout=600, env=environ, stdout=subprocess.DEVNULL)
 

@@ -224,6 +224,20 @@ def test_a_hanging_owner_costs_a_quick_one_nothing(owner: CountingOwner, other: 
     assert beside < alone + 2.0, f"{alone:.1f} s alone, {beside:.1f} s beside a hanging owner"
 
 
+def test_a_flood_leaves_the_way_free(owner: CountingOwner) -> None:
+    owner.seconds = 3.0
+    bench, ids = crowd(owner, 150)
+    work(seconds=2.5)
+    left = execute(
+        "SELECT count(*) FROM schedule WHERE operation = ANY(%s) AND next_check_at <= now() AND claimed_until IS NULL",
+        [ids],
+    )
+    assert left[0][0] < 20, "what the owner cannot take now is due later"
+    assert polls(ids) <= 4
+    assert owner.most_at_once <= 4
+    pause(owner_id=bench.owner_id, until=database_now() + timedelta(hours=1), because="the end", actor="tests")
+
+
 def test_a_database_that_comes_back_is_used_again_at_once(owner: CountingOwner, database: Database) -> None:
     owner.seconds = 0.02
     _, ids = crowd(owner, 40)

@@ -184,7 +184,6 @@ def test_it_happened_is_recorded_with_the_shared_reason(stage, as_person, scenes
 
 
 def test_another_person_signs_what_two_decide(stage, as_person, scenes):
-    execute("SELECT 1")
     olive, otto = as_person("olive"), as_person("otto")
     address = _preview(olive, [scenes["awaiting"]])
     page = olive.get(f"{address}?verb=not_applied").content.decode()
