@@ -414,32 +414,26 @@ def test_ten_thousand_are_frozen_previewed_and_begun(stage, capsys):
 
 def _copied(id, *, count):
     """Copies of an operation, with the row of history and the payload that the laws ask for."""
+    names = [
+        row[0]
+        for row in execute("SELECT column_name::text FROM information_schema.columns WHERE table_name = 'operation'")
+    ]
+    other = {"id": "c.id", "operation_id": "o.operation_id || '-' || c.n", "version": "1", "holds_identity": "false"}
+    chosen = ", ".join(other.get(name, f"o.{name}") for name in names)
+    copies = "unnest(%(ids)s::uuid[]) WITH ORDINALITY AS c(id, n)"
+    bound = {"ids": [uuid4() for _ in range(count)], "of": id}
     with transaction.atomic():
-        names = [row[0] for row in execute(
-            "SELECT column_name::text FROM information_schema.columns WHERE table_name = 'operation'"
-        )]  # fmt: skip
-        other = {
-            "id": "c.id",
-            "operation_id": "o.operation_id || '-' || c.n",
-            "version": "1",
-            "holds_identity": "false",
-        }
-        chosen = ", ".join(other.get(name, f"o.{name}") for name in names)
         execute(
-            "CREATE TEMP TABLE copies ON COMMIT DROP AS SELECT gen_random_uuid() AS id, n FROM generate_series(1, %s::int) n",
-            [count],
+            f"INSERT INTO operation ({', '.join(names)}) SELECT {chosen} FROM operation o, {copies} WHERE o.id = %(of)s",
+            bound,
         )
         execute(
-            f"INSERT INTO operation ({', '.join(names)}) SELECT {chosen} FROM operation o, copies c WHERE o.id = %s",
-            [id],
+            "INSERT INTO revision (operation, number, digest, original, kind, reason, created_at) "
+            f"SELECT c.id, r.number, r.digest, r.original, r.kind, '', r.created_at FROM revision r, {copies} WHERE r.operation = %(of)s",
+            bound,
         )
         execute(
-            "INSERT INTO revision (operation, number, digest, original, kind, reason, created_at) SELECT c.id, r.number, r.digest, "
-            "r.original, r.kind, '', r.created_at FROM revision r, copies c WHERE r.operation = %s",
-            [id],
-        )
-        execute(
-            "INSERT INTO journal (operation, seq, at, verb, actor, entry) SELECT c.id, j.seq, j.at, j.verb, j.actor, j.entry "
-            "FROM journal j, copies c WHERE j.operation = %s AND j.seq = 1",
-            [id],
+            "INSERT INTO journal (operation, seq, at, verb, actor, entry) "
+            f"SELECT c.id, j.seq, j.at, j.verb, j.actor, j.entry FROM journal j, {copies} WHERE j.operation = %(of)s AND j.seq = 1",
+            bound,
         )
