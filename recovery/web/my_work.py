@@ -43,6 +43,7 @@ DID = {
     Verb.UNDO.value: ("arrow-uturn-left", "Took something back on"),
     "view_original": ("eye", "Looked at an original of"),
     "answer": ("check-circle", "Answered “{answer}” on"),
+    "bulk": ("queue-list", "Began a job:"),
 }
 """Icon and words of what a person did, before what it was done to."""
 LATEST = 200
@@ -257,6 +258,11 @@ def _done(one: Action, work: MyWork) -> Done:
         written = f"Signed “{said}” on"
     what = one.operation_id
     href = f"/operations/{one.operation}/" if one.operation else ""
+    if one.verb == "bulk":
+        what = (
+            f"{str(one.said.get('verb', '')).replace('_', ' ')}, {_count(int(one.said.get('count', 0)), 'operation')}"
+        )
+        href = f"/bulk/{one.said.get('job', '')}/"
     if not one.operation and one.tool_id:
         what = f"{one.tool}: {told_cause(one.cause)[0].lower()}"
         href = ""

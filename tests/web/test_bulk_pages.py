@@ -84,6 +84,7 @@ def test_from_ticks_to_a_finished_job_without_javascript(stage, as_person, rooms
     assert 'id="stop"' in running
     job = _finish(stage, address)
     assert (job.done, job.skipped, job.per_second) == (2, 1, 50)
+    assert f'Began a job: <a href="{address}"' in olive.get("/").content.decode()
     done = olive.get(address).content.decode()
     assert "Claimed 2 operations" in done
     assert "Take it all back" in done
