@@ -16,6 +16,7 @@ class OwnerState(models.Model):
     """In a row."""
     opened_at = models.DateTimeField(null=True)
     asks_again_at = models.DateTimeField(null=True)
+    """Of an open circuit: when one question finds out. What waits was moved behind it in the schedule."""
     last_success_at = models.DateTimeField(null=True)
     last_failure_at = models.DateTimeField(null=True)
     last_reason = models.CharField(max_length=400, default="")
@@ -38,7 +39,10 @@ class OwnerState(models.Model):
 
 
 class OwnerSlot(models.Model):
-    """A place among the questions that may be asked of an owner at once. It lapses by itself."""
+    """A place among the questions that may be asked of an owner at once. It lapses by itself.
+
+    Number 0 is the turnstile of an owner with a rate: held until the next question may begin.
+    """
 
     pk = models.CompositePrimaryKey("owner", "number")
     owner = models.ForeignKey(Owner, on_delete=models.CASCADE, db_column="owner", related_name="+", db_index=False)
@@ -60,6 +64,7 @@ class CredentialLatch(models.Model):
     """SHA-256 of the value that was refused, keyed: another value under the same name lifts the latch."""
     since = models.DateTimeField()
     reason = models.CharField(max_length=400, default="")
+    """Empty once another value under the same name was accepted; workers that still have this one do not ask with it."""
     tries_again_at = models.DateTimeField()
 
     class Meta:

@@ -26,5 +26,5 @@ def test_everything_ends_as_its_owner_knows_it_whatever_breaks() -> None:
     assert told["duplicates"] == told["wrong"] == told["unfinished"] == 0
     assert told["ledger_verifies"]
     assert told["operations"] == told["sent"] > 100
-    assert len(told["broken"]) >= 5, "nearly everything was broken meanwhile"
+    assert len(told["broken"]) >= 4, "most of it was broken meanwhile"
     assert told["settled_by_machine"] > 20, "something was lost meanwhile"
