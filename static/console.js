@@ -192,7 +192,7 @@ const links = () => Array.from(document.querySelectorAll("#rows a.open"));
 function move(step) {
   const all = links();
   if (!all.length) return;
-  const here = all.indexOf(document.activeElement);
+  const here = all.findIndex((a) => a.closest("tr").contains(document.activeElement));
   const at = here < 0 ? (step > 0 ? Math.max(all.findIndex((a) => a.closest("tr").id === sessionStorage.getItem("row")), 0) : all.length - 1) : Math.min(Math.max(here + step, 0), all.length - 1);
   all[at].focus();
   all[at].closest("tr").scrollIntoView({ block: "nearest" });
@@ -220,9 +220,25 @@ document.addEventListener("toggle", (event) => {
   if (!event.target.matches?.("details.answer[open]")) return;
   for (const other of document.querySelectorAll("details.answer[open]")) if (other !== event.target) other.open = false;
 }, true);
-let leader = 0;
+const PLACES = { m: "/", q: "/queue/", j: "/bulk/" };
+let leader = 0, star = 0; // when g and * were pressed: each waits for a second key
+// Ticks what the cursor is on: the other way round, or as `as` says.
+function tickHere(as) {
+  const tick = document.activeElement.closest("#rows tr")?.querySelector(".tick");
+  if (!tick) return false;
+  tick.checked = as ?? !tick.checked;
+  countTicks();
+  return true;
+}
+function ticksBy(key) {
+  if (key === "m") { document.querySelector("#bulk button[name=all]")?.click(); return true; }
+  if (key !== "a") return false;
+  for (const tick of document.querySelectorAll("#rows .tick")) tick.checked = true;
+  countTicks();
+  return true;
+}
 document.addEventListener("keydown", (event) => {
-  const field = event.target.closest("input, textarea, select, [contenteditable]");
+  const field = event.target.closest("input:not(.tick), textarea, select, [contenteditable]");
   if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) {
     const form = event.target.closest("form[data-commits]") || document.querySelector("details.answer[open] form[data-commits]");
     if (form) { event.preventDefault(); form.requestSubmit(); }
@@ -233,7 +249,7 @@ document.addEventListener("keydown", (event) => {
     if (menu) { menu.open = false; menu.querySelector("summary").focus(); return; }
     const answer = event.target.closest("details.answer[open]");
     if (answer) { answer.open = false; answer.querySelector("summary").focus(); return; }
-    if (field && !field.matches(".tick")) { field.blur(); return; }
+    if (field) { field.blur(); return; }
     if (closePeek()) return;
     const ticked = document.querySelector(".tick:checked");
     if (ticked) { byId("bulk").reset(); return; }
@@ -241,14 +257,18 @@ document.addEventListener("keydown", (event) => {
     return;
   }
   if (field || event.ctrlKey || event.metaKey || event.altKey || page.dataset.keys === "off" || document.querySelector("dialog[open]")) return;
-  const led = Date.now() - leader < 1200;
-  leader = 0;
-  if (led) { if (event.key === "q") location.href = "/queue/"; return; }
+  const led = Date.now() - leader < 1200, starred = Date.now() - star < 1200;
+  leader = star = 0;
+  if (led) { if (PLACES[event.key]) { event.preventDefault(); location.href = PLACES[event.key]; } return; }
+  if (starred) { if (ticksBy(event.key)) event.preventDefault(); return; }
   switch (event.key) {
     case "g": leader = Date.now(); return;
+    case "*": star = Date.now(); break;
+    case "x": if (!tickHere()) return; break;
+    case "J": case "K": if (!tickHere(true)) return; move(event.key === "J" ? 1 : -1); tickHere(true); break;
     case "j": move(1); break;
     case "k": move(-1); break;
-    case " ": if (!openPeek(event.target.closest("tr[data-peek]"))) return; break;
+    case " ": if (event.target.closest(".tick, button, summary") || !openPeek(event.target.closest("tr[data-peek]"))) return; break;
     case "/": if (!byId("q")) return; byId("q").focus(); byId("q").select(); break;
     case "?": byId("help")?.showModal(); break;
     case ".": loadNewer(); break;

@@ -38,14 +38,44 @@ def test_the_queue_in_every_state(visit, scenes, theme, width):
     _check(page, width)
 
 
-@pytest.mark.parametrize(("theme", "width"), LOOKS)
-def test_every_operation_page(visit, scenes, theme, width):
-    page = visit("olive", "/queue/", theme=theme, width=width)
+def _check_in_every_look(page):
+    """One page, loaded once, in both themes and at both widths."""
+    for theme, width in LOOKS:
+        page.emulate_media(color_scheme=theme, reduced_motion="reduce")
+        page.set_viewport_size({"width": width, "height": 844 if width < 600 else 800})
+        _check(page, width)
+
+
+def test_every_operation_page(visit, scenes):
+    page = visit("olive", "/queue/")
     for scene in SCENES:
         page.goto(f"/operations/{scenes[scene]}/")
         if page.locator("details.answer").count():
             page.locator("details.answer summary").last.click()
-        _check(page, width)
+        _check_in_every_look(page)
+
+
+def test_my_work_groups_bulk_and_preferences(visit, scenes):
+    page = visit("olive", "/queue/?group=cause")
+    _check_in_every_look(page)
+    page.goto(page.locator("#rows .peek-link").first.get_attribute("href"))  # the desk of a whole group
+    _check_in_every_look(page)
+    page.goto("/queue/")
+    page.locator("#rows .tick").first.check()
+    page.click("#bulk button:not([name])")
+    page.wait_for_url("**/bulk/**")
+    _check_in_every_look(page)
+    page.get_by_role("link", name="Label").click()
+    page.wait_for_selector("#label")
+    _check_in_every_look(page)
+    page.fill("#label", "known")
+    page.fill("#count", "1")
+    page.locator("#label").press("Control+Enter")
+    page.wait_for_selector("#stop")
+    _check_in_every_look(page)
+    for path in ("/bulk/", "/", "/preferences/"):
+        page.goto(path)
+        _check_in_every_look(page)
 
 
 @pytest.mark.parametrize(("theme", "width"), LOOKS)

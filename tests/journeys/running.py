@@ -27,6 +27,8 @@ CLAIM_SECONDS = 10
 """How long a claim lasts here: 30 s in production, and a test of a kill waits for its end."""
 SHUFFLE = "ASCERTAIN_SHUFFLE"
 """With a number in it the tests run in another order, told by that number (`make soak`)."""
+_BEGUN: list[Workers] = []
+"""Workers that a test started and none has ended."""
 TICKET = {"title": "Export broken", "customer": "c-19"}
 
 
@@ -37,6 +39,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.xdist_group("programs"))
     if seed := os.environ.get(SHUFFLE):
         random.Random(int(seed)).shuffle(items)
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Workers that a test left running would look at the operations of every test after it: they end before one that
+    does not ask for them."""
+    if "fleet" not in getattr(item, "fixturenames", ()):
+        while _BEGUN:
+            _BEGUN.pop().stop()
 
 
 def pytest_report_header() -> str | None:
@@ -84,6 +94,7 @@ def fleet(environment: dict[str, str], tmp_path_factory: pytest.TempPathFactory)
 def workers(fleet: Workers) -> Workers:
     """Two worker nodes and beat, all running at the start of the test."""
     fleet.start()
+    _BEGUN[:] = [fleet]
     return fleet
 
 
