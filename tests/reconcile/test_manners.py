@@ -243,7 +243,9 @@ def test_a_database_that_comes_back_is_used_again_at_once(owner: CountingOwner, 
     _, ids = crowd(owner, 40)
     work(seconds=0.2)
     with psycopg.connect(database.superuser_url, autocommit=True) as superuser:
-        superuser.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'ascertain_app'")
+        superuser.execute(
+            "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE usename = 'ascertain_app'"
+        )
     forget_broken()  # this thread's own; those of the hands are theirs to replace
     work(seconds=20, until=lambda: states(ids)["settled"] == 40)
     assert states(ids) == {"settled": 40}
