@@ -2,6 +2,7 @@
 
 import asyncio
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -96,7 +97,9 @@ def owners_story(story: Any) -> Any:
     async def tell() -> Any:
         return await story(Owner(seed=1, faulty=True))
 
-    return asyncio.run(tell())
+    # In a thread of its own: a browser's tests may have left an event loop in this one.
+    with ThreadPoolExecutor(max_workers=1) as thread:
+        return thread.submit(asyncio.run, tell()).result()
 
 
 def named(fault: Fault, *, number: int = 1) -> str:

@@ -24,26 +24,25 @@ def _check(page, width, *, within=None):
     assert page.evaluate("document.documentElement.scrollWidth") <= width, "the page scrolls sideways"
 
 
-@pytest.mark.parametrize(("theme", "width"), LOOKS)
-def test_the_queue_in_every_state(visit, scenes, theme, width):
-    page = visit("olive", "/queue/", theme=theme, width=width)
-    _check(page, width)
-    for q in ("is:settled", "state:nonsense", "id:zzz", ""):
-        page.goto(f"/queue/?q={q}")
-        _check(page, width)
-    page.locator("#account summary").click()
-    _check(page, width, within="#account")
-    page.keyboard.press("Escape")
-    page.locator("[data-opens=help]").click()
-    _check(page, width)
-
-
-def _check_in_every_look(page):
+def _check_in_every_look(page, *, within=None):
     """One page, loaded once, in both themes and at both widths."""
     for theme, width in LOOKS:
         page.emulate_media(color_scheme=theme, reduced_motion="reduce")
         page.set_viewport_size({"width": width, "height": 844 if width < 600 else 800})
-        _check(page, width)
+        _check(page, width, within=within)
+
+
+def test_the_queue_in_every_state(visit, scenes):
+    page = visit("olive", "/queue/")
+    _check_in_every_look(page)
+    for q in ("is:settled", "state:nonsense", "id:zzz", ""):
+        page.goto(f"/queue/?q={q}")
+        _check_in_every_look(page)
+    page.locator("#account summary").click()
+    _check_in_every_look(page, within="#account")
+    page.keyboard.press("Escape")
+    page.locator("[data-opens=help]").click()
+    _check_in_every_look(page)
 
 
 def test_every_operation_page(visit, scenes):
@@ -78,26 +77,24 @@ def test_my_work_groups_bulk_and_preferences(visit, scenes):
         _check_in_every_look(page)
 
 
-@pytest.mark.parametrize(("theme", "width"), LOOKS)
-def test_pages_that_say_no(visit, scenes, theme, width):
-    page = visit("vic", f"/operations/{scenes['awaiting']}/", theme=theme, width=width)
-    _check(page, width)
+def test_pages_that_say_no(visit, scenes):
+    page = visit("vic", f"/operations/{scenes['awaiting']}/")
+    _check_in_every_look(page)
     page.goto("/operations/00000000-0000-7000-8000-000000000000/")
-    _check(page, width)
+    _check_in_every_look(page)
     page.context.clear_cookies()
     page.goto("/queue/")
     page.fill("#username", "nobody")
     page.fill("#password", "wrong")
     page.click("button:has-text('Sign in')")
     assert page.get_by_role("alert").is_visible()
-    _check(page, width)
+    _check_in_every_look(page)
 
 
 HOSTILE = "<script>alert(1)</script>\u202e" + "W" * 5000 + "🧨" * 50 + '"><img src=x onerror=alert(2)>'
 
 
-@pytest.mark.parametrize(("theme", "width"), LOOKS)
-def test_hostile_words_break_neither_page_nor_layout(visit, stage, theme, width):
+def test_hostile_words_break_neither_page_nor_layout(visit, stage):
     id = opened(
         stage=stage, tool="rooms.book", operation_id="room:" + "W" * 195, payload={"room": HOSTILE},
         ago=timedelta(minutes=2), agent={"name": HOSTILE[:300]},
@@ -106,8 +103,8 @@ def test_hostile_words_break_neither_page_nor_layout(visit, stage, theme, width)
         id=id, after=timedelta(seconds=2), decision=decided(Action.RECONCILE, "TRANSPORT_TIMEOUT", "No answer came."),
         detail={"phase": "await", "quoted": [HOSTILE], "reasons": [HOSTILE], "differs": [[HOSTILE, HOSTILE, 1]]},
     )  # fmt: skip
-    page = visit("olive", f"/operations/{id}/", theme=theme, width=width)
+    page = visit("olive", f"/operations/{id}/")
     page.on("dialog", lambda dialog: pytest.fail(f"a script ran: {dialog.message}"))
-    _check(page, width)
+    _check_in_every_look(page)
     page.goto("/queue/")
-    _check(page, width)
+    _check_in_every_look(page)

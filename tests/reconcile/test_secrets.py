@@ -2,6 +2,7 @@
 
 import io
 import uuid
+from collections.abc import Iterator
 from contextlib import redirect_stdout
 from typing import Any
 
@@ -19,6 +20,7 @@ from recovery.sealing import FieldKeysMissing, SealBroken, fingerprint, seal, se
 from tests.conftest import Bench
 
 OLD, NEW = Fernet.generate_key().decode(), Fernet.generate_key().decode()
+USUAL = settings.ASCERTAIN_FIELD_KEYS
 VALUE = "tok-3f9a-not-to-be-seen"
 
 
@@ -30,6 +32,14 @@ def keys(monkeypatch: pytest.MonkeyPatch) -> Any:
         monkeypatch.setattr(settings, "ASCERTAIN_FIELD_KEYS", ",".join(texts))
 
     return put
+
+
+@pytest.fixture
+def given_back(bench: Bench, keys: Any) -> Iterator[None]:
+    """What other tests keep in the database is sealed anew by these as well; at the end it gets its own key back."""
+    yield
+    keys(USUAL, NEW, OLD)
+    seal_anew(anew=sealed_anew)
 
 
 @pytest.fixture
@@ -126,6 +136,7 @@ def test_what_cannot_be_kept_is_refused(
     assert execute("SELECT count(*) FROM secret WHERE workspace_id = %s", [bench.id]) == [(0,)]
 
 
+@pytest.mark.usefixtures("given_back")
 def test_every_sealed_column_is_sealed_anew_and_it_may_be_begun_again(bench: Bench, keys: Any, typed: Any) -> None:
     keys(OLD)
     execute("DELETE FROM secret")
@@ -140,7 +151,7 @@ def test_every_sealed_column_is_sealed_anew_and_it_may_be_begun_again(bench: Ben
         "INSERT INTO notice_endpoint (id, workspace_id, owner_id, sealed_secrets, created_at) VALUES (%s, %s, %s, %s, now())",
         [uuid.uuid4(), bench.id, bench.owner_id, seal("whsec_1 whsec_2")],
     )
-    keys(NEW, OLD)
+    keys(NEW, OLD, USUAL)
     done = 0
 
     class Killed(Exception):
@@ -157,8 +168,9 @@ def test_every_sealed_column_is_sealed_anew_and_it_may_be_begun_again(bench: Ben
         seal_anew(anew=until_killed, batch=3)
     counts = seal_anew(anew=sealed_anew, batch=3)
     assert counts["secret.sealed"] == (3, 7), "four were done before it was killed"
-    assert counts["destination.sealed_address"][0] == counts["destination.sealed_secret"][0] == 1
-    assert counts["notice_endpoint.sealed_secrets"][0] == 1
+    assert counts["destination.sealed_address"][0] >= 1
+    assert counts["destination.sealed_secret"][0] >= 1
+    assert counts["notice_endpoint.sealed_secrets"][0] >= 1
     keys(NEW)
     for number in range(7):
         kept = sealed_secret(workspace_id=bench.id, name=f"s{number}")
@@ -171,11 +183,12 @@ def test_every_sealed_column_is_sealed_anew_and_it_may_be_begun_again(bench: Ben
     assert "0 of 7 sealed anew" in typed("rotate")
 
 
+@pytest.mark.usefixtures("given_back")
 def test_a_value_that_was_changed_meanwhile_stays_as_it_was_set(bench: Bench, keys: Any) -> None:
     keys(OLD)
     execute("DELETE FROM secret")
     set_secret(workspace_id=bench.id, name="one", sealed=seal("old"))
-    keys(NEW, OLD)
+    keys(NEW, OLD, USUAL)
 
     def beside(sealed: bytes) -> bytes | None:
         set_secret(workspace_id=bench.id, name="one", sealed=seal("set meanwhile"))
