@@ -11,6 +11,7 @@ import pytest
 from django.db import connection
 
 from ledger.database import execute
+from ledger.identifiers import new_id
 from ledger.queries.clock import database_now
 from ledger.queries.desk import (
     desk_of,
@@ -23,6 +24,7 @@ from ledger.queries.facts import held
 from ledger.rules.desk import ASSIGNMENT_LASTS, CLAIM_LASTS, MOST_LABELS, Subject, WakesOn
 from ledger.rules.resolutions import Answer
 from ledger.transitions import desk
+from ledger.transitions.change import Change, write
 from ledger.transitions.desk import Acted, Refused, Seen
 from ledger.transitions.person import Signer
 from recovery.sweeps import _WAKING, wake_snoozed
@@ -319,15 +321,18 @@ def _succeeds(stage, at):
 
 
 def _evidence(subject, outcome):
-    """As a lookup of the owner leaves it."""
-    from ledger.identifiers import new_id
-
-    [(version,)] = execute("SELECT version FROM operation WHERE id = %s", [subject.operation])
-    execute(
-        "INSERT INTO evidence (id, operation, seq, source, speaker, outcome, digest, query, principal, observed_at, coverage, detail) "
-        "VALUES (%s, %s, %s, 's', 'owner_status', %s, %s, '', '', now(), '', '{}')",
-        [new_id(), subject.operation, version + 1, outcome, uuid4().bytes],
-    )
+    """As a lookup of the owner leaves it, with its row of history."""
+    known = held(id=subject.operation)
+    piece = {
+        "id": new_id(), "attempt": None, "source": "s", "speaker": "owner_status", "outcome": outcome, "effect": None,
+        "proof": None, "digest": uuid4().bytes, "query": "", "principal": "", "observed_at": known.now, "coverage": "",
+        "detail": {},
+    }  # fmt: skip
+    change = Change(
+        id=known.id, version=known.facts.version, at=known.now, verb="record_lookup", actor="worker", set={},
+        next_check_at=known.next_check_at, evidence=(piece,),
+    )  # fmt: skip
+    assert write(change) is not None
 
 
 @pytest.mark.parametrize(

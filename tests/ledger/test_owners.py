@@ -3,7 +3,7 @@
 import json
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
 from typing import Any
@@ -34,10 +34,18 @@ from ledger.transitions.owners import (
 )
 from ledger.transitions.schedule import claim_due
 from tests.conftest import TICKETS, Api, Bench, Database, make_bench
+from tests.spoiled import forgotten
 
 LASTS = timedelta(seconds=20)
 Tamper = Callable[..., None]
 LOST = {"kind": "exception", "exception": "ReadTimeout", "phase": "await", "bytes_sent": 300, "request_bytes": 300}
+
+
+@pytest.fixture(autouse=True)
+def gone_afterwards(database: Database) -> Iterator[None]:
+    """Deadlines and states are moved by hand here, which no history explains."""
+    with forgotten(database):
+        yield
 
 
 @pytest.fixture
