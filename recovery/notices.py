@@ -15,17 +15,16 @@ import random
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 from enum import StrEnum
 from typing import Any, Final
 
 import orjson
 import structlog
-from django.db import IntegrityError, transaction
+from django.db import transaction
 
-from ledger.errors import constraint_of
 from ledger.queries.clock import database_now
-from ledger.queries.facts import Held, held_by_name, holder_of, payload_of
+from ledger.queries.facts import Held, held_by_name, payload_of
 from ledger.queries.notices import Endpoint, contracts_with_notice, since
 from ledger.rules.contract import Contract
 from ledger.rules.contract_compiled import CompiledNotice
@@ -33,8 +32,8 @@ from ledger.rules.decision import Decision
 from ledger.rules.evidence import Grade
 from ledger.rules.expressions import MISSING, Context, Value
 from ledger.rules.notices import STEPS, Known, NoticeFacts, Weighed, Weight, weigh
-from ledger.rules.payload import digest_of, redact
-from ledger.rules.vocabulary import Action, Effect, FailureClass, Guarantee, LookupOutcome, Proof, State
+from ledger.rules.payload import alike, digest_of, redact, redact_differences
+from ledger.rules.vocabulary import Effect, Guarantee, LookupOutcome, Proof
 from ledger.transitions.notice import (
     Notice,
     effect_with,
@@ -43,8 +42,7 @@ from ledger.transitions.notice import (
     take_notice,
     waits_for_its_attempt,
 )
-from ledger.transitions.open import IDENTITY
-from recovery.judgement.decide import decide_notice
+from recovery.judgement.decide import decide_contradiction, decide_notice
 from recovery.owners.answers import member_of, moment_of
 
 MOST_TRIES: Final = 20
@@ -190,33 +188,11 @@ def _recorded(
             "reasons": [weighed.reason],
             "came_to": weighed.weight.value,
             "says": said.effect.value if said.effect is not None else None,
-            "differs": _shown(held, said.differs),
+            "differs": redact_differences(said.differs, paths=held.contract.redact),
             "rule": decision.rule if decision is not None else None,
         },
     )
-    reopens = held.facts.state is State.SETTLED and decision is not None
-    if reopens and held.identity_digest is not None and not held.holds_identity and not held.distinct_intent:
-        taken = holder_of(
-            workspace_id=held.workspace_id,
-            tool_id=held.tool_id,
-            identity_digest=held.identity_digest,
-            besides=held.id,
-        )
-        if taken is None:
-            try:
-                with transaction.atomic():
-                    return _write(held, notice, decision, at, takes_identity=True)
-            except IntegrityError as error:
-                if constraint_of(error) != IDENTITY:
-                    raise  # another operation took the identity in this very moment: reopened without it
-    return _write(held, notice, decision, at)
-
-
-def _write(
-    held: Held, notice: Notice, decision: Decision | None, at: datetime, *, takes_identity: bool = False
-) -> bool:
-    written = record_notice(held=held, notice=notice, decision=decision, at=at, takes_identity=takes_identity)
-    return written is not None
+    return record_notice(held=held, notice=notice, decision=decision, at=at) is not None
 
 
 def _said(held: Held, reading: CompiledNotice, context: Context) -> tuple[NoticeFacts, str]:
@@ -234,7 +210,7 @@ def _said(held: Held, reading: CompiledNotice, context: Context) -> tuple[Notice
             # What is still being made, or was refused, may not show everything.
             if effect not in (Effect.PENDING, Effect.NONE, None):
                 why_not = f"{member} cannot be compared with what was meant."
-        elif seen != meant or isinstance(seen, bool) is not isinstance(meant, bool):
+        elif not alike(seen, meant):
             differs.append((member, meant, seen))
     return NoticeFacts(effect=effect, key=key, event_at=event_at, differs=tuple(differs)), why_not
 
@@ -245,16 +221,7 @@ def _decision(held: Held, said: NoticeFacts, weighed: Weighed) -> Decision | Non
         return None
     effect = effect_with(held=held, notice=said, weighed=weighed)
     if weighed.weight is Weight.CONTRADICTS:
-        return Decision(
-            recovery_action=Action.ESCALATE,
-            failure_class=FailureClass.VERIFICATION,
-            effect_status=effect,
-            request=held.facts.request,
-            rule="late.contradicts_outcome",
-            code="OUTCOME_CONTRADICTED",
-            hint="The outcome is in doubt. Do not repeat the call; an operator is asked.",
-            message=weighed.reason,
-        )
+        return decide_contradiction(facts=held.facts, effect=effect, says=weighed.reason)
     conflict = weighed.weight is Weight.CONFLICT
     grade = Grade(
         outcome=LookupOutcome.FOUND,
@@ -289,13 +256,3 @@ def _kept(held: Held, body: Any) -> str:
     """The message as it may be kept: the contract's redactions, also inside the envelopes that are common."""
     paths = [f"{place}{path}" for path in held.contract.redact for place in ("", "data.", "data.object.", "object.")]
     return orjson.dumps(redact(body, paths=paths)).decode().replace("\\u0000", "�")
-
-
-def _shown(held: Held, differs: tuple[tuple[str, Any, Any], ...]) -> list[list[Any]]:
-    """Differences as they may be kept: what the contract redacts is compared, never shown."""
-    hidden = held.contract.redact
-
-    def is_hidden(member: str) -> bool:
-        return any(member == path or path.startswith(f"{member}.") or member.startswith(f"{path}.") for path in hidden)
-
-    return [[member, *(["[redacted]"] * 2 if is_hidden(member) else (meant, seen))] for member, meant, seen in differs]

@@ -24,7 +24,7 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Any, Final
+from typing import Final
 from uuid import UUID
 
 import orjson
@@ -39,7 +39,7 @@ from ledger.rules.facts import LookupFacts
 from ledger.rules.items import join_items, of_item, to_look_up
 from ledger.rules.lifecycle import ASKED
 from ledger.rules.lookup_keys import asks_exactly
-from ledger.rules.payload import redact
+from ledger.rules.payload import redact, redact_differences
 from ledger.rules.senders import REPEATS, sender_of
 from ledger.rules.stored import decision_from
 from ledger.rules.vocabulary import Effect, LookupOutcome, Sender, State, Verification
@@ -357,7 +357,7 @@ def _check(known: Held, *, time_left: float, visit: Visit | None) -> Done:
         detail={
             "reasons": list(seen.sentences),
             "status": seen.status,
-            "differs": _shown(known, [each for each in seen.checks if each[1] != each[2]]),
+            "differs": redact_differences(seen.differs, paths=known.contract.redact),
             "rule": decision.rule,
         },
     )
@@ -367,17 +367,6 @@ def _check(known: Held, *, time_left: float, visit: Visit | None) -> Done:
 def _reach(known: Held) -> Reach:
     owner = known.owner
     return Reach(base_url=owner.base_url, hosts=owner.hosts, private_hosts=owner.private_hosts)
-
-
-def _shown(known: Held, differs: Sequence[tuple[str, Any, Any]]) -> list[list[Any]]:
-    """Differences as they may be kept: what the contract redacts is compared, never shown."""
-    shown = []
-    for member, *values in differs:
-        paths = [path for path in known.contract.redact if path == member or path.startswith(f"{member}.")]
-        hidden = any(member == path or member.startswith(f"{path}.") for path in known.contract.redact)
-        inner = [path.removeprefix(f"{member}.") for path in paths]
-        shown.append([member, *("[redacted]" if hidden else redact(value, paths=inner) for value in values)])
-    return shown
 
 
 class NobodyToAsk(LookupError):
@@ -509,7 +498,7 @@ def _detail(known: Held, grade: Grade, reply: Reply, effect: Effect, rule: str) 
         "status": reply.status,
         "clean_reads": grade.clean_reads,
         "conflict": grade.conflict,
-        "differs": _shown(known, reply.differs),
+        "differs": redact_differences(reply.differs, paths=known.contract.redact),
         "matches": reply.matches,
         "found": [dict(each) for each in reply.found],
         "pages": reply.pages,

@@ -12,11 +12,11 @@ from ledger.rules.decision import Decision
 from ledger.rules.facts import AttemptFacts
 from ledger.rules.payload import canonical, raw, redact
 from ledger.rules.stored import decision_from
-from ledger.rules.vocabulary import Action, Effect, FailureClass, Outcome, Proof, Sender, State
+from ledger.rules.vocabulary import Effect, Outcome, Proof, Sender, State
 from ledger.transitions.report import Report, attempts_with, effect_with, record_observation
 from recovery.batches import BatchTold, earlier_attempts, of_the_batch, told_by_report, with_carried_keys
 from recovery.judgement.codes import Code
-from recovery.judgement.decide import decide
+from recovery.judgement.decide import decide, decide_contradiction
 from recovery.judgement.read import read_observation
 from recovery.judgement.reading import Reading
 from recovery.judgement.waits import moment
@@ -139,17 +139,10 @@ def _late(*, held: Held, effect: Effect, said: Reading) -> Decision:
         contradicted = held.facts.outcome is not Outcome.WRITTEN_OFF and effect is not held.facts.effect
     if not contradicted and standing is not None:
         return standing
-    sentence = f"A late report contradicts the outcome {held.facts.outcome}; a person has to look at both."
-    return Decision(
-        recovery_action=Action.ESCALATE,
-        failure_class=FailureClass.VERIFICATION,
-        effect_status=effect,
-        request=held.facts.request,
-        rule="late.contradicts_outcome",
-        code="OUTCOME_CONTRADICTED",
-        hint="The outcome is in doubt. Do not repeat the call; an operator is asked.",
-        message=sentence,
-        not_before=None,
+    return decide_contradiction(
+        facts=held.facts,
+        effect=effect,
+        says=f"A late report contradicts the outcome {held.facts.outcome}; a person has to look at both.",
     )
 
 

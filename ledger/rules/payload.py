@@ -13,7 +13,7 @@ never rounded. PostgreSQL stores no NUL in text, so it is refused here, by name.
 
 import hashlib
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import isfinite
 from typing import Any
 
@@ -140,6 +140,26 @@ def redact(value: Any, *, paths: Sequence[str]) -> Any:
     for path in paths:
         value = _redacted(value, path.split("."))
     return value
+
+
+def redact_differences(differs: Iterable[tuple[str, Any, Any]], *, paths: Sequence[str]) -> list[list[Any]]:
+    """(payload member, intended, found) as they may be kept: what `paths` redact is compared, never shown."""
+    kept = []
+    for member, *values in differs:
+        hidden = any(member == path or member.startswith(f"{path}.") for path in paths)
+        inner = [path.removeprefix(f"{member}.") for path in paths if path.startswith(f"{member}.")]
+        kept.append([member, *("[redacted]" if hidden else redact(value, paths=inner) for value in values)])
+    return kept
+
+
+def alike(one: Any, other: Any) -> bool:
+    """Equal as JSON: true is not 1, whatever Python says. Values too deep to compare are not alike."""
+    if isinstance(one, bool) is not isinstance(other, bool):
+        return False
+    try:
+        return bool(one == other)
+    except RecursionError:
+        return False
 
 
 def _redacted(value: Any, steps: Sequence[str]) -> Any:

@@ -17,7 +17,8 @@ from ledger.rules.facts import AttemptFacts
 from ledger.rules.notices import CLAIMS, STEPS, NoticeFacts, Weighed, Weight
 from ledger.rules.payload import raw
 from ledger.rules.vocabulary import Effect, FailureClass, Proof, Speaker, State
-from ledger.transitions.change import Change, write
+from ledger.transitions.change import Change
+from ledger.transitions.reopen import write_evidence
 from ledger.transitions.settle import after
 
 _OPEN = frozenset({Effect.UNKNOWN, Effect.PENDING, Effect.PARTIAL})
@@ -78,17 +79,13 @@ def effect_with(*, held: Held, notice: NoticeFacts, weighed: Weighed) -> Effect:
     return join_effects(attempts=attempts, absence_since=None, kind=held.facts.kind)
 
 
-def record_notice(
-    *, held: Held, notice: Notice, decision: Decision | None, at: datetime, takes_identity: bool = False
-) -> int | None:
+def record_notice(*, held: Held, notice: Notice, decision: Decision | None, at: datetime) -> int | None:
     """Keep the evidence and take the decision's step, where one was decided. Joins the transaction around it.
 
-    `takes_identity`: a reopened operation holds its identity again, so that nothing else is sent for the same intent.
     Returns the new version; None when the operation moved since `held` was read.
 
     Raises:
         LawBroken: the notification asserts what an owner's may not.
-        django.db.IntegrityError: `takes_identity`, and another operation holds it.
     """
     facts, weighed, said = held.facts, notice.weighed, notice.facts
     effect = weighed.effect
@@ -102,8 +99,6 @@ def record_notice(
     elif weighed.weight is Weight.COUNTS:
         # Its attempt is still out: known, but the attempt's own end decides.
         columns = {"effect": effect_with(held=held, notice=said, weighed=weighed)}
-    if takes_identity:
-        columns["holds_identity"] = True
     # What does not count is kept without a claim: nothing that reads evidence may take it for one.
     stated = said.effect if weighed.weight in CLAIMS else None
     if said.differs and stated is not None:
@@ -111,7 +106,7 @@ def record_notice(
     original = new_id()
     closing = _closing(held=held, notice=said, weighed=weighed)
     covers = closing is None and _covers(held=held, weighed=weighed)
-    return write(
+    return write_evidence(
         Change(
             id=held.id,
             held=held,
@@ -146,7 +141,8 @@ def record_notice(
                     "detail": dict(notice.detail),
                 },
             ),
-        )
+        ),
+        held=held,
     )
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
-from django.db import IntegrityError, transaction
+from django.db import IntegrityError
 
 from ledger.errors import LawBroken, constraint_of
 from ledger.identifiers import new_id
@@ -17,9 +17,9 @@ from ledger.rules.facts import AttemptFacts, ItemFacts
 from ledger.rules.items import attempt_effect, join_items, settled
 from ledger.rules.payload import raw
 from ledger.rules.vocabulary import Effect, EffectKind, FailureClass, Proof, Speaker, State, Verification
-from ledger.transitions.change import Change, write
+from ledger.transitions.change import Change
 from ledger.transitions.items import changed_items, check_assertions, next_look
-from ledger.transitions.open import IDENTITY
+from ledger.transitions.reopen import write_evidence
 from ledger.transitions.settle import after, cause_of, moved
 
 
@@ -172,7 +172,7 @@ def record_observation(*, held: Held, report: Report, decision: Decision, actor:
         ),
     )
     try:
-        version = _written(change, held=held)
+        version = write_evidence(change, held=held)
     except IntegrityError as error:
         if constraint_of(error) == "the_same_observation_is_evidence_once":
             return None
@@ -181,20 +181,6 @@ def record_observation(*, held: Held, report: Report, decision: Decision, actor:
         return None
     held = replace(held, facts=replace(facts, items=items))
     return moved(held=held, version=version, columns=columns, attempts=attempts, next_check_at=next_check_at)
-
-
-def _written(change: Change, *, held: Held) -> int | None:
-    """Write it. An operation that is reopened holds its identity again, where no other took it meanwhile, so that
-    nothing else is sent for the same intent."""
-    reopened = held.facts.state is State.SETTLED and change.set.get("state", State.SETTLED) is not State.SETTLED
-    if reopened and held.identity_digest is not None and not held.distinct_intent:
-        try:
-            with transaction.atomic():
-                return write(replace(change, set={**change.set, "holds_identity": True}))
-        except IntegrityError as error:
-            if constraint_of(error) != IDENTITY:
-                raise
-    return write(change)
 
 
 def _cause(*, held: Held, report: Report, decision: Decision, effect: Effect) -> dict[str, Any]:

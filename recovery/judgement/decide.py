@@ -73,6 +73,22 @@ def _answered(reading: Reading, facts: Facts, effect: Effect, contract: Contract
     )
 
 
+def _looked_at(grade: Grade, facts: Facts, effect: Effect, contract: Contract, now: datetime, roll: float) -> Case:
+    absent = effect is Effect.NONE
+    return Case(
+        occasion=Occasion.LOOKUP,
+        facts=facts,
+        effect=effect,
+        is_read=facts.is_read,
+        contract=contract,
+        now=now,
+        roll=roll,
+        failure_class=FailureClass.TRANSIENT if absent else _UNKNOWN,
+        code=Code.ABSENT if absent else Code.ABSENCE_NOT_PROVED,
+        grade=grade,
+    )
+
+
 def decide_lookup(
     *,
     grade: Grade,
@@ -85,21 +101,7 @@ def decide_lookup(
 ) -> Decision:
     """The next step after the owner was asked. `facts` are those before this lookup, without its poll counted;
     `effect` is the operation's effect with it."""
-    absent = effect is Effect.NONE
-    decision = _decision(
-        Case(
-            occasion=Occasion.LOOKUP,
-            facts=_one_more(facts, "polls"),
-            effect=effect,
-            is_read=facts.is_read,
-            contract=contract,
-            now=now,
-            roll=roll,
-            failure_class=FailureClass.TRANSIENT if absent else _UNKNOWN,
-            code=Code.ABSENT if absent else Code.ABSENCE_NOT_PROVED,
-            grade=grade,
-        )
-    )
+    decision = _decision(_looked_at(grade, _one_more(facts, "polls"), effect, contract, now, roll))
     if not grade.reasons or lookup.answer == LookupOutcome.FOUND:
         return decision
     return replace(decision, message=f"{decision.message} {grade.reasons[0]}")
@@ -110,20 +112,20 @@ def decide_notice(
 ) -> Decision:
     """The next step after the owner told us something by itself: what a lookup with the same answer would come to.
     Nobody was asked, so no poll is counted."""
-    absent = effect is Effect.NONE
-    return _decision(
-        Case(
-            occasion=Occasion.LOOKUP,
-            facts=facts,
-            effect=effect,
-            is_read=facts.is_read,
-            contract=contract,
-            now=now,
-            roll=roll,
-            failure_class=FailureClass.TRANSIENT if absent else _UNKNOWN,
-            code=Code.ABSENT if absent else Code.ABSENCE_NOT_PROVED,
-            grade=grade,
-        )
+    return _decision(_looked_at(grade, facts, effect, contract, now, roll))
+
+
+def decide_contradiction(*, facts: Facts, effect: Effect, says: str) -> Decision:
+    """Late evidence contradicts the outcome of a settled operation: a person is asked. `says`: the sentence for people."""
+    return Decision(
+        recovery_action=Action.ESCALATE,
+        failure_class=FailureClass.VERIFICATION,
+        effect_status=effect,
+        request=facts.request,
+        rule="late.contradicts_outcome",
+        code="OUTCOME_CONTRADICTED",
+        hint="The outcome is in doubt. Do not repeat the call; an operator is asked.",
+        message=says,
     )
 
 

@@ -31,6 +31,7 @@ from datetime import UTC, datetime
 from typing import Any, Final, TypeGuard
 
 from ledger.rules.expressions import MISSING, Absent, Condition, Context
+from ledger.rules.payload import alike
 from ledger.rules.vocabulary import Effect, LookupOutcome
 from recovery.judgement.waits import moment
 from recovery.owners.base import Question, Reply
@@ -199,7 +200,7 @@ def _compared(question: Question, context: Context, effect: Effect, told: Told) 
             return told.reply(
                 LookupOutcome.INCONCLUSIVE, reason=f"{member} cannot be compared with what was meant", matches=1
             )
-        if not _same(seen, meant):
+        if not alike(seen, meant):
             differs.append((member, meant, seen))
     receipt = {} if differs else _receipt(question, context)
     return told.reply(
@@ -282,8 +283,3 @@ def member_of(payload: Any, path: str) -> Any | Absent:
             return MISSING
         payload = payload[step]
     return payload
-
-
-def _same(seen: Any, meant: Any) -> bool:
-    # JSON's true is not 1, whatever Python says.
-    return bool(seen == meant) and isinstance(seen, bool) == isinstance(meant, bool)

@@ -16,6 +16,7 @@ from typing import Any
 
 from ledger.rules.contract import Contract
 from ledger.rules.expressions import MISSING, Context
+from ledger.rules.payload import alike
 from ledger.rules.templates import NotRendered
 from recovery.judgement.waits import wait_of
 from recovery.owners.answers import member_of
@@ -77,10 +78,21 @@ class Inspected:
         """What came of it, for people."""
         if self.reason:
             return (f"The outcome could not be checked: {self.reason}.",)
-        differing = [member for member, intended, seen in self.checks if intended != seen]
-        if differing:
-            return (f"The owner shows something else in {', '.join(differing)}.",)
-        return ("The owner shows what was intended.",)
+        said = []
+        if self.differs:
+            said.append(f"The owner shows something else in {', '.join(member for member, _, _ in self.differs)}.")
+        if unseen := [member for member, intended, seen in self.checks if seen is None and intended is not None]:
+            said.append(f"The owner does not show {', '.join(unseen)}, which says nothing.")
+        return tuple(said) or ("The owner shows what was intended.",)
+
+    @property
+    def differs(self) -> tuple[tuple[str, Any, Any], ...]:
+        """The checks that came out differently. What is not shown is no difference."""
+        return tuple(
+            (member, intended, seen)
+            for member, intended, seen in self.checks
+            if seen is not None and not alike(intended, seen)
+        )
 
 
 def check_outcome(inspection: Inspection) -> Inspected:

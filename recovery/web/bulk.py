@@ -43,7 +43,7 @@ from ledger.transitions import bulk
 from ledger.transitions.bulk import NotBegun, Order
 from recovery.web.access import DECIDES, missing_role, seated, see_other
 from recovery.web.desk import RULES, signer_of, snoozes
-from recovery.web.forms import LONGEST_LINK, LONGEST_REASON, cleaned, is_link
+from recovery.web.forms import LONGEST_LINK, LONGEST_REASON, cleaned, is_link, typed_moment
 from recovery.web.moments import moment
 from recovery.web.sentences import ANSWERS as ANSWER_LOOKS
 from recovery.web.sentences import Look, look_of, under_state
@@ -646,7 +646,7 @@ def _order(post: QueryDict, verb: Verb, *, now: datetime, seat: Seat) -> tuple[O
         if sentence := why_not_label(options["label"]):
             wrong["label"] = sentence
     if verb is Verb.SNOOZE:
-        until, rule = _until(values["until"] or values["for"]), values["wakes_on"]
+        until, rule = typed_moment(values["until"] or values["for"]), values["wakes_on"]
         if until is None or rule not in list(WakesOn):
             wrong["until"] = "Choose until when they sleep at the latest."
         elif sentence := why_not_snooze(until=until, now=now):
@@ -678,14 +678,3 @@ def _wrong_reason(reason: str, link: str) -> dict[str, str]:
 
 def _person(text: str, people: tuple[PersonRow, ...]) -> int | None:
     return next((person.id for person in people if str(person.id) == text), None)
-
-
-def _until(text: str) -> datetime | None:
-    try:
-        at = datetime.fromisoformat(text[:40])
-        if at.tzinfo is None:
-            at = at.replace(tzinfo=timezone.get_current_timezone())
-        at.timestamp()
-    except (ValueError, OverflowError):
-        return None
-    return at

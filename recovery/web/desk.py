@@ -27,7 +27,7 @@ from ledger.transitions import desk
 from ledger.transitions.desk import Acted, Refused, Seen
 from ledger.transitions.person import Signer
 from recovery.web.access import missing_role, safe_next, seated, see_other
-from recovery.web.forms import cleaned
+from recovery.web.forms import cleaned, typed_moment
 from recovery.web.moments import Shape, moment
 from recovery.web.queue_rows import cause_key, told_cause
 
@@ -307,7 +307,7 @@ def _hand_over(request: HttpRequest, subject: Subject) -> Acted | Refused:
 
 
 def _snooze(request: HttpRequest, subject: Subject) -> Acted | Refused:
-    until = _until(request.POST.get("until", "") or request.POST.get("for", ""))
+    until = typed_moment(request.POST.get("until", "") or request.POST.get("for", ""))
     rule = request.POST.get("wakes_on", "")
     if until is None or rule not in list(WakesOn):
         return Refused(sentence="Choose until when it sleeps at the latest.", lost=False, desk=None)
@@ -418,7 +418,7 @@ def _seen(request: HttpRequest) -> Seen | None:
     holder, _, until = given.partition("|")
     return Seen(
         holder_id=int(holder) if holder.isascii() and holder.isdigit() and len(holder) < 10 else None,
-        snoozed_until=_until(until),
+        snoozed_until=typed_moment(until),
     )
 
 
@@ -433,15 +433,3 @@ def _text(request: HttpRequest) -> str:
 
 def _word(request: HttpRequest) -> str:
     return " ".join(cleaned(request.POST.get("label", "")).split())
-
-
-def _until(text: str) -> datetime | None:
-    """A whole time, or a local one in the person's zone."""
-    try:
-        at = datetime.fromisoformat(text[:40])
-        if at.tzinfo is None:
-            at = at.replace(tzinfo=timezone.get_current_timezone())
-        at.timestamp()
-    except (ValueError, OverflowError):
-        return None
-    return at

@@ -5,6 +5,7 @@ from datetime import datetime
 from urllib.parse import urlsplit
 
 from django.http import QueryDict
+from django.utils import timezone
 
 from ledger.rules.desk import WakesOn
 from ledger.rules.resolutions import Answer
@@ -75,6 +76,18 @@ def read_answer(post: QueryDict) -> Typed:
         wrong_reason=wrong_reason,
         wrong_link=wrong_link,
     )
+
+
+def typed_moment(text: str) -> datetime | None:
+    """A whole time, or a local one in the person's zone; None for what is neither."""
+    try:
+        at = datetime.fromisoformat(text[:40])
+        if at.tzinfo is None:
+            at = at.replace(tzinfo=timezone.get_current_timezone())
+        at.timestamp()
+    except (ValueError, OverflowError):
+        return None
+    return at
 
 
 def is_link(text: str) -> bool:

@@ -209,7 +209,7 @@ def _reopened(stage: Stage, id: UUID) -> None:
         received_at=one.now,
         detail={"reasons": [weighed.reason]},
     )
-    written(record_notice(held=one, notice=notice, decision=reopen(one), at=one.now, takes_identity=True))
+    written(record_notice(held=one, notice=notice, decision=reopen(one), at=one.now))
 
 
 def _pending(id: UUID) -> None:

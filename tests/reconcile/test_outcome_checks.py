@@ -6,6 +6,7 @@ from uuid import UUID
 
 import pytest
 
+from recovery.owners.verify import Inspected
 from recovery.reconcile import reconcile
 from tests.conftest import TICKETS, Api, Bench, Database, make_bench
 from tests.reconcile.stage import Owner, look_until
@@ -104,6 +105,23 @@ def test_without_a_receipt_the_check_cannot_be_made_and_says_so(database: Databa
     data = look_until(id, api, state="escalated")
     assert data["decision"]["code"] == "CHECKS_ENDED"
     assert data["verification"] == "unavailable"
+
+
+@pytest.mark.parametrize(
+    ("checks", "differing", "says"),
+    [
+        ((("title", "a", "a"),), [], "The owner shows what was intended."),
+        ((("title", "a", "b"),), ["title"], "The owner shows something else in title."),
+        ((("urgent", True, 1),), ["urgent"], "The owner shows something else in urgent."),
+        ((("title", "a", None),), [], "The owner does not show title, which says nothing."),
+        ((("note", None, None),), [], "The owner shows what was intended."),
+    ],
+    ids=["alike", "different", "true is not 1", "not shown is no difference", "nothing was meant"],
+)
+def test_what_a_check_saw_is_told_as_it_is_judged(checks: Any, differing: list[str], says: str) -> None:
+    seen = Inspected(checks=checks)
+    assert [member for member, _, _ in seen.differs] == differing
+    assert seen.sentences == (says,)
 
 
 def test_what_the_contract_redacts_is_compared_and_never_shown(created: Any, owner: Owner) -> None:

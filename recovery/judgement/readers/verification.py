@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from ledger.rules.contract import Contract
 from ledger.rules.facts import AttemptFacts
+from ledger.rules.payload import alike
 from ledger.rules.vocabulary import Action, FailureClass, Speaker, Verification
 from recovery.judgement.codes import Code
 from recovery.judgement.documented import DONE, NOT_LISTED, Meaning
@@ -71,18 +72,8 @@ def _outcome(observation: Mapping[str, Any]) -> Verification:
             raise ObservationInvalid(f"checks[{index}]", "a check says what it expected and what it saw.")
         if check.get("seen") is None:
             unseen = unseen or check["expected"] is not None
-        elif not _same(check["expected"], check["seen"]):
+        elif not alike(check["expected"], check["seen"]):
             differs = True
     if differs:
         return Verification.FAILED
     return Verification.UNAVAILABLE if unseen or len(checks or ()) > MOST_CHECKS else Verification.VERIFIED
-
-
-def _same(expected: Any, seen: Any) -> bool:
-    """Equal as JSON: true is not 1."""
-    if isinstance(expected, bool) is not isinstance(seen, bool):
-        return False
-    try:
-        return bool(expected == seen)
-    except RecursionError:
-        return False
